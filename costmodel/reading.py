@@ -285,7 +285,9 @@ class _Unpacking(RawIOBase):
         return self._file.seek(offset, whence)
 
     def readinto(self, buffer: Any) -> int:
-        count = self._file.readinto(buffer)
+        part = self._file.read1(len(buffer))  # keeps what stands before a place that cannot be unpacked
+        count = len(part)
+        buffer[:count] = part
         if self._file.tell() > self._most:
             raise CostModelError(
                 f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but exceeds "

@@ -20,7 +20,7 @@ from costmodel.planner.graphs._json_graph import read_graph
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.planner.graphs._relax import is_module_place, read_relax
-from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.graphs.traces._read import read_kineto
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler

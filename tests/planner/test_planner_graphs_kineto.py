@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.planner import replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
-from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.graphs.traces._read import read_kineto
 from costmodel.planner.whatif._scale import scale
 
 pytestmark = pytest.mark.white_box
@@ -90,7 +90,7 @@ def test_what_the_trace_does_not_say_is_said(tmp_path: Path) -> None:
     machine.events = [each for each in machine.events if each["cat"] != "cuda_sync"]
     recorded = read_kineto(machine.save(tmp_path / "trace.json"))
     assert recorded.inspection.clean
-    assert ["1 waits of streams" in each for each in recorded.inspection.unknown] == [True, False]
+    assert ["1 waits of streams" in each for each in recorded.inspection.unknown] == [True, False, False]
     assert "1 synchronising calls" in recorded.inspection.unknown[1]
     assert pairs(recorded, DependencyKind.SYNC) == {
         ("first", "cudaStreamSynchronize"),
@@ -265,7 +265,7 @@ def test_an_event_that_was_recorded_before_the_trace_is_not_known(tmp_path: Path
     recorded = read_kineto(machine.save(tmp_path / "trace.json"))
     assert pairs(recorded, DependencyKind.EVENT) == set()
     assert {source for source, _ in pairs(recorded, DependencyKind.SYNC)} == {"first", "second"}
-    assert ["recorded before it" in each for each in recorded.inspection.unknown] == [True, False]
+    assert ["recorded before it" in each for each in recorded.inspection.unknown] == [True, False, False]
     assert "1 synchronising calls" in recorded.inspection.unknown[1]
 
 

@@ -176,7 +176,7 @@ def test_tasks_that_wait_for_each_other_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([], "must be JSON such as .* length >= 1"),
+        ([], "must be a kernel graph, such as .* length >= 1"),
         ([{"id": "a", "duration_s": -1.0}], "`float` >= 0.0 - at `\\$.tasks\\[0\\].duration_s"),
         ([{"id": "a", "duration_s": 1.0, "colour": 1}], "unknown field `colour`"),
         ([{"id": "a", "duration_s": 1.0}] * 2, "has 1 twice and 0 unknown"),

@@ -15,7 +15,7 @@ from kineto_traces import Machine, two_streams
 from costmodel.errors import CostModelError
 from costmodel.planner import KernelGraph, fuse, on_sms, on_streams, plan, read_graph, replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
-from costmodel.planner.graphs.kineto._read import read_kineto
+from costmodel.planner.graphs.traces._read import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fused_optimizer, remove_launches
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
@@ -65,7 +65,7 @@ def test_latencies_are_replaced_by_pattern_and_the_last_one_counts(trace: Kernel
         (lambda graph: scale(graph, "sgemm", -1.0), "factor must be a non-negative number"),
         (lambda graph: replace_latencies(graph, {"sgemm": float("nan")}), "must be a non-negative number"),
         (lambda graph: on_sms(graph, 0), "at least 1, but got 0"),
-        (lambda graph: on_sms(graph, 8), "sms:132=8"),
+        (lambda graph: on_sms(graph, 8), "sms:N=8"),
         (lambda graph: on_streams(graph, 0), "at least 1 and a slowdown positive"),
     ],
 )

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.planner.graphs._kernel_class import KernelClass, class_of_name, class_of_workload
 from costmodel.planner.graphs._kernel_graph import (
     Dependencies,
     DependencyKind,
@@ -15,9 +16,10 @@ from costmodel.planner.graphs._kernel_graph import (
     TaskKind,
 )
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
+from costmodel.reading import Finite, Whole32, read_json
+from costmodel.records._device_table import find_device
 from costmodel.records._workload import Workload
 
-_Seconds = Annotated[float, msgspec.Meta(ge=0)]
 _ON_HOST = ("host", "launch", "sync")
 
 
@@ -44,18 +46,18 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     id: str
-    duration_s: _Seconds
+    duration_s: Finite
     name: str = ""
     kind: Literal["kernel", "copy", "memset", "host", "launch", "sync"] = "kernel"
     resource: str = ""
     after: list[str] = []
     launched_by: str | None = None
-    launch_s: _Seconds = 0.0
-    gap_s: _Seconds = 0.0
-    sms: Annotated[int, msgspec.Meta(ge=0)] = 0
-    blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
-    block_warps: Annotated[int, msgspec.Meta(ge=0)] = 0
-    sm_blocks: Annotated[int, msgspec.Meta(ge=0)] = 0
+    launch_s: Finite = 0.0
+    gap_s: Finite = 0.0
+    sms: Whole32 = 0
+    blocks: Whole32 = 0
+    block_warps: Whole32 = 0
+    sm_blocks: Whole32 = 0
     scope: str = ""
     workload: str = ""
 
@@ -66,9 +68,15 @@ class JsonTask(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JsonGraph(msgspec.Struct, forbid_unknown_fields=True):
-    """The file: tasks, those of one resource in the order in which it runs them."""
+    """The file.
+
+    Attributes:
+        tasks: Tasks, those of one resource in the order in which it runs them.
+        device: GPU that kernels run on, as `costmodel devices list` names it; empty if nobody knows.
+    """
 
     tasks: Annotated[list[JsonTask], msgspec.Meta(min_length=1)]
+    device: str = ""
 
 
 def read_graph(path: Path | str) -> RecordedGraph:
@@ -79,16 +87,12 @@ def read_graph(path: Path | str) -> RecordedGraph:
             uses an id twice, or its dependencies form a cycle.
     """
     path = Path(path)
-    try:
-        tasks = msgspec.json.decode(path.read_bytes(), type=JsonGraph).tasks
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a graph.") from error
-    except msgspec.MsgspecError as error:
-        raise CostModelError(
-            f'A graph must be JSON such as {{"tasks": [{{"id": "a", "duration_s": 1e-5}}]}}, but '
-            f"{path}: {error}. Correct it."
-        ) from error
-    return RecordedGraph.unrecorded(graph_of(tasks, str(path)))
+    what = 'a kernel graph, such as {"tasks": [{"id": "a", "duration_s": 1e-5}]}'
+    found: JsonGraph = read_json(path, JsonGraph, what, remedy="Correct it.")
+    graph = graph_of(found.tasks, str(path))
+    return RecordedGraph.unrecorded(
+        graph.assuming(device=find_device(found.device)) if found.device else graph
+    )
 
 
 def graph_of(tasks: list[JsonTask], where: str) -> KernelGraph:
@@ -122,15 +126,16 @@ def _positions(tasks: list[JsonTask], where: str) -> dict[str, int]:
 
 def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
     resources = {task.place: task.kind not in _ON_HOST for task in tasks}
-    names = list(dict.fromkeys(task.name or task.id for task in tasks))
+    named = [(task.name or task.id, _class_of(task)) for task in tasks]
+    names = list(dict.fromkeys(named))
     scopes = list(dict.fromkeys(["", *(task.scope for task in tasks)]))
     workloads = list(dict.fromkeys(["", *(task.workload for task in tasks)]))
     of_name, of_scope, of_workload, of_resource = (
         {each: i for i, each in enumerate(known)} for known in (names, scopes, workloads, resources)
     )
     return KernelGraph(
-        tuple(names),
-        np.array([of_name[task.name or task.id] for task in tasks], dtype=np.int32),
+        tuple(name for name, _ in names),
+        np.array([of_name[each] for each in named], dtype=np.int32),
         np.array([TaskKind[task.kind.upper()] for task in tasks], dtype=np.int8),
         tuple(Resource(name, is_stream) for name, is_stream in resources.items()),
         np.array([of_resource[task.place] for task in tasks], dtype=np.int32),
@@ -145,7 +150,16 @@ def _graph(tasks: list[JsonTask], places: dict[str, int]) -> KernelGraph:
         tuple(workloads),
         np.array([of_workload[task.workload] for task in tasks], dtype=np.int32),
         _dependencies(tasks, places),
+        classes=tuple(each for _, each in names),
     )
+
+
+def _class_of(task: JsonTask) -> KernelClass:
+    """What a kernel is, by its workload if it names one, else by its name; nothing of all else."""
+    name = task.name or task.id
+    if task.kind != "kernel":
+        return KernelClass()
+    return class_of_workload(Workload.parse(task.workload), name) if task.workload else class_of_name(name)
 
 
 def _dependencies(tasks: list[JsonTask], places: dict[str, int]) -> Dependencies:

@@ -13,6 +13,8 @@ from scipy.sparse.csgraph import connected_components
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.planner.graphs._kernel_class import KernelClass, class_of_name
+from costmodel.records._platform import Device
 
 if TYPE_CHECKING:
     import networkx
@@ -139,6 +141,9 @@ class KernelGraph:
         workload_ids: Position in ``workloads``.
         dependencies: Dependencies between tasks.
         assumptions: Assumptions made when the graph was created or changed, in order.
+        classes: What kernels of each name are, as ``names``; told by the names alone if empty. A name that
+            stands for several classes is in ``names`` several times.
+        device: Model of the GPU that kernels run on; None if unknown, or if there are several.
     """
 
     names: tuple[str, ...]
@@ -158,6 +163,8 @@ class KernelGraph:
     workload_ids: NDArray[np.int32]
     dependencies: Dependencies
     assumptions: tuple[str, ...] = field(default=())
+    classes: tuple[KernelClass, ...] = field(default=())
+    device: Device | None = None
 
     def __post_init__(self) -> None:
         """Refuse columns that do not fit together.
@@ -176,6 +183,8 @@ class KernelGraph:
             raise ValueError("dependencies must name tasks, but got a negative position")
         if len(edges) and not max(edges.sources.max(), edges.targets.max()) < n:
             raise ValueError(f"dependencies must name tasks below {n}, but got a larger position")
+        if self.classes and len(self.classes) != len(self.names):
+            raise ValueError(f"classes must be those of {len(self.names)} names, but are {len(self.classes)}")
 
     def __len__(self) -> int:
         return len(self.name_ids)
@@ -198,6 +207,20 @@ class KernelGraph:
     def is_stream(self) -> NDArray[np.bool_]:
         """``(resources,)`` mask of the resources that are streams."""
         return np.array([resource.is_stream for resource in self.resources], dtype=bool)
+
+    @cached_property
+    def kernel_kinds(self) -> NDArray[np.int8]:
+        """``(n,)`` ``KernelKind`` of each kernel, and of what else has its name."""
+        return np.array([each.kind for each in self._classes], dtype=np.int8)[self.name_ids]
+
+    @cached_property
+    def precisions(self) -> NDArray[np.int8]:
+        """``(n,)`` ``Precision`` of each kernel."""
+        return np.array([each.precision for each in self._classes], dtype=np.int8)[self.name_ids]
+
+    @cached_property
+    def _classes(self) -> tuple[KernelClass, ...]:
+        return self.classes or tuple(class_of_name(name) for name in self.names)
 
     def name(self, task: int) -> str:
         """Return the name of a task."""

@@ -12,10 +12,12 @@ from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind,
 # What can be wrong, and what is done: nothing of it is believed.
 RULES = {
     "truncated": "the file ends, or cannot be read, before its end: what stands before is used",
+    "unreadable_event": "an event that is no JSON: left out, and what follows is read",
     "malformed": "an event without a name, track or fields that must be there: left out",
     "unreadable_time": "a start or duration that is missing or not a finite number: left out",
     "negative_duration": "left out",
     "clock_jump": "nothing runs for ten times as long as all else takes, and over a minute: cut out",
+    "corrupt_duration": "many times as long as others like it, and contradicted: takes what they take",
     "outlasts_successor": "it ends after the next task of its stream starts: ends there",
     "runs_inside_another": "it lies within another task of its stream, which ends where it starts",
     "crosses_on_thread": "a call ends after the call that made it: ends with it",

@@ -36,7 +36,7 @@ def remove_launches(
     A run of launches ends where a thread waits for a device. The threads of a run are treated together: the
     captured graph contains the kernels of a backward pass, whichever thread launched them. All host work of a
     run is removed with its launches, also that before the first and after the last launch. A run that
-    launches nothing is kept.
+    launches nothing that is known is kept.
 
     Args:
         graph: The graph.
@@ -57,6 +57,10 @@ def remove_launches(
     is_launched = (edges.kinds == DependencyKind.LAUNCH) & captured[edges.sources]
     launched[edges.targets[is_launched]] = True
     changed = _captured(graph, into, launched, gap_s)
+    if not captured.any():
+        return changed.assuming(
+            "No launch became part of a CUDA graph, as none is known to launch a kernel, copy or memset."
+        )
     return changed.assuming(
         f"{(is_launch(graph) & captured).sum():,} launches became {len(np.unique(into[captured])):,} (CUDA "
         f"graphs): shapes and addresses stay the same, the host has nothing else to do in a run, "
@@ -77,15 +81,22 @@ def _runs(graph: KernelGraph, among: Mask | None) -> Positions:
     number = np.empty(len(graph), dtype=np.intp)
     number[graph.order] = np.cumsum(breaks[graph.order])
     inside = may & ~breaks
-    launches = np.bincount(number[inside & is_launch(graph)], minlength=len(graph) + 1)
+    launches = np.bincount(number[inside & _launching(graph)], minlength=len(graph) + 1)
     return np.where(inside & (launches[number] > 0), number, -1)
 
 
 def _first_launches(graph: KernelGraph, runs: Positions) -> Positions:
     """``(runs,)`` the first launch of each run."""
     found = np.full(runs.max(initial=-1) + 1, -1)
-    launches = graph.order[(is_launch(graph) & (runs >= 0))[graph.order]][::-1]
+    launches = graph.order[(_launching(graph) & (runs >= 0))[graph.order]][::-1]
     found[runs[launches]] = launches
+    return found
+
+
+def _launching(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task launches something that is known."""
+    edges, found = graph.dependencies, np.zeros(len(graph), dtype=bool)
+    found[edges.sources[(edges.kinds == DependencyKind.LAUNCH) & graph.on_device[edges.targets]]] = True
     return found
 
 

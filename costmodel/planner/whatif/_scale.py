@@ -7,7 +7,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.graphs.kineto._kernel_facts import in_float16
+from costmodel.planner.graphs.traces._kernel_facts import in_float16
 from costmodel.planner.whatif._kernel_time import (
     START_S,
     pace_on,
@@ -82,7 +82,7 @@ def on_sms(
     if (had < 1).any():
         raise CostModelError(
             "The graph must contain the number of SMs that kernels were recorded on, but does not. Give "
-            f"it, as in sms:132={sms}."
+            f"it, as in sms:N={sms} with the N SMs of the GPU that it was recorded on."
         )
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "

@@ -1,10 +1,14 @@
 """From a trace to a kernel graph whose replay gives the times that were recorded."""
 
+from collections import Counter
+from collections.abc import Hashable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
+from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, class_of_call
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import (
     Findings,
@@ -12,11 +16,14 @@ from costmodel.planner.graphs._recorded_graph import (
     RecordedTimes,
     timed_dependencies,
 )
-from costmodel.planner.graphs.kineto._events import read_events
-from costmodel.planner.graphs.kineto._links import believed, links
-from costmodel.planner.graphs.kineto._tasks import Tasks, list_tasks
-from costmodel.planner.graphs.kineto._threads import Piece
-from costmodel.planner.graphs.kineto._tracks import sort_onto_tracks, spans_within
+from costmodel.planner.graphs.traces._files import read_trace
+from costmodel.planner.graphs.traces._links import believed, links
+from costmodel.planner.graphs.traces._tasks import Tasks, list_tasks
+from costmodel.planner.graphs.traces._threads import Piece
+from costmodel.planner.graphs.traces._tracks import sort_onto_tracks
+from costmodel.planner.graphs.traces._window import spans_within
+
+T = TypeVar("T", bound=Hashable)
 
 
 def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
@@ -35,17 +42,17 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
         CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
     path, findings = Path(path), Findings()
-    trace = read_events(path, findings)
+    trace = read_trace(path, findings)
     choose = (lambda spans: spans_within(spans, within)) if within else list
-    tracks = sort_onto_tracks(trace.traceEvents, findings, choose)
-    tasks = list_tasks(tracks, trace.devices, findings)
+    tracks = sort_onto_tracks(trace.events, findings, choose)
+    tasks = list_tasks(tracks, trace, findings)
     if not tasks.pieces:
         raise CostModelError(
             f"A trace must hold calls of the host or kernels with times, but {path} has none: record it with "
             "ProfilerActivity.CPU and ProfilerActivity.CUDA."
         )
     found = believed(links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
-    return _recorded(tasks, found, findings, len(trace.traceEvents))
+    return _recorded(tasks, found, findings, len(trace.events))
 
 
 def _recorded(
@@ -58,7 +65,7 @@ def _recorded(
     by_start = np.lexsort((np.array([piece.called for piece in pieces]), starts))
     rank = np.empty_like(by_start)
     rank[by_start] = np.arange(len(pieces))
-    names, name_ids = _coded([piece.name for piece in pieces])
+    named, name_ids = _coded([(piece.name, _class_of(piece)) for piece in pieces])
     scopes, scope_ids = _coded(["", *(piece.scope for piece in pieces)])
     is_stream = np.array([each.is_stream for each in tasks.resources])
     workloads, workload_ids = _coded(["", *(_computed(piece) for piece in pieces)])
@@ -72,7 +79,7 @@ def _recorded(
         found[:, 2],
     )
     graph = KernelGraph(
-        names,
+        tuple(name for name, _ in named),
         name_ids[by_start],
         np.array([piece.kind for piece in pieces], dtype=np.int8)[by_start],
         tasks.resources,
@@ -88,7 +95,10 @@ def _recorded(
         workloads,
         workload_ids[1:][by_start],
         dependencies,
+        classes=tuple(each for _, each in named),
+        device=tasks.device,
     )
+    _tell_unknown(graph, findings)
     return RecordedGraph(graph, starts, findings.inspection(events, len(graph)))
 
 
@@ -97,8 +107,31 @@ def _computed(piece: Piece) -> str:
     return piece.operation.workload if piece.operation and piece.kind == TaskKind.KERNEL else ""
 
 
-def _coded(texts: list[str]) -> "tuple[tuple[str, ...], np.ndarray[tuple[int], np.dtype[np.int32]]]":
-    """Distinct texts in the order in which they come, and the position of each."""
-    places: dict[str, int] = {}
-    ids = np.fromiter((places.setdefault(text, len(places)) for text in texts), np.int32, len(texts))
+def _class_of(piece: Piece) -> KernelClass:
+    """What a kernel is, by the operator that launched it and its name; nothing of all else."""
+    if piece.kind != TaskKind.KERNEL:
+        return KernelClass()
+    types = piece.operator.event.args.input_type if piece.operator else None
+    operator = piece.operator.name if piece.operator else ""
+    return class_of_call(piece.name, operator, types if isinstance(types, list) else ())
+
+
+def _tell_unknown(graph: KernelGraph, findings: Findings) -> None:
+    """Say which kernels are of no kind that is known."""
+    kernels = graph.of_kind(TaskKind.KERNEL)
+    unknown = np.flatnonzero(kernels & (graph.kernel_kinds == KernelKind.UNKNOWN))
+    if len(unknown):
+        counts = Counter(graph.name(task) for task in unknown.tolist())
+        named = ", ".join(f"{count:,} x {shorten(name)}" for name, count in counts.most_common(3))
+        share = graph.durations_s[unknown].sum() / (graph.durations_s[kernels].sum() or 1.0)
+        findings.unknown.append(
+            f"{len(unknown):,} kernels of {len(counts):,} names, {share:.0%} of the time of kernels, are of "
+            f"no kind that is known by operator or name, and are taken to move data: {named}."
+        )
+
+
+def _coded(values: "list[T]") -> "tuple[tuple[T, ...], np.ndarray[tuple[int], np.dtype[np.int32]]]":
+    """Distinct values in the order in which they come, and the position of each."""
+    places: dict[T, int] = {}
+    ids = np.fromiter((places.setdefault(value, len(places)) for value in values), np.int32, len(values))
     return tuple(places), ids

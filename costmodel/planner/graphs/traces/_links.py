@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -9,9 +10,9 @@ from numpy.typing import NDArray
 
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind, in_circles
 from costmodel.planner.graphs._recorded_graph import Findings
-from costmodel.planner.graphs.kineto._events import Event, is_wait, waits_for_all, whole
-from costmodel.planner.graphs.kineto._tasks import Call, Stream, Tasks, ThreadTasks
-from costmodel.planner.graphs.kineto._tracks import Tracks
+from costmodel.planner.graphs.traces._events import Event, is_wait, waits_for_all, whole
+from costmodel.planner.graphs.traces._tasks import Call, Stream, Tasks, ThreadTasks
+from costmodel.planner.graphs.traces._tracks import Tracks
 
 # First task, second task, kind.
 Link = tuple[int, int, DependencyKind]
@@ -31,17 +32,15 @@ def links(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
 def _stream_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> Iterator[Link]:
     """A stream that waits for an event waits for what was launched before that was recorded."""
     unknown = 0
-    for correlation, call in tasks.calls.items():
+    for call in tasks.calls.values():
         if "StreamWaitEvent" not in call.span.name:
             continue
-        event = tracks.waits.get(correlation)
-        source = _recorded(event, tasks) if event else None
-        waiting = _stream(tasks, event, whole(event.args.stream)) if event else None
-        target = waiting.first_after(call.span.start) if waiting else None
-        if event is None or _record(event, tasks) is None:
+        wait = _Wait.of(call, tasks, tracks)
+        target = wait.stream.first_after(call.span.start) if wait and wait.stream else None
+        if wait is None or wait.record is None:
             unknown += 1
-        elif source is not None and target is not None:
-            yield source, target, DependencyKind.EVENT
+        elif wait.recorded is not None and target is not None:
+            yield wait.recorded, target, DependencyKind.EVENT
     if unknown:
         findings.unknown.append(
             f"{unknown:,} waits of streams for events are not modelled, as the trace does not say for which, "
@@ -50,30 +49,51 @@ def _stream_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> Iterator[
         )
 
 
-def _record(event: Event, tasks: Tasks) -> Call | None:
-    """The call that recorded the event that a wait names, if it is part of the trace."""
-    return tasks.calls.get(whole(event.args.wait_on_record) or 0)
+@dataclass(frozen=True)
+class _Wait:
+    """What the trace says that a call waits for.
+
+    Attributes:
+        stream: That waits, or that the host waits for.
+        record: The call that recorded the event that is awaited, if it is part of the trace.
+        recorded: The last task that was launched on its stream before.
+    """
+
+    stream: Stream | None
+    record: Call | None
+    recorded: int | None
+
+    @classmethod
+    def of(cls, call: Call, tasks: Tasks, tracks: Tracks) -> "_Wait | None":
+        """What a call waits for; None if the trace does not say."""
+        events = tracks.waits.get(call.span.correlation or 0, [])
+        own = [event for event in events if event.pid == call.span.process] or events
+        if not own:
+            return None
+        event, process = own[0], call.span.process
+        record = tasks.calls.get((process, whole(event.args.wait_on_record) or 0))
+        source = _stream(tasks, process, event, whole(event.args.wait_on_stream))
+        recorded = source.last_before(record.span.start) if record and source else None
+        return cls(_stream(tasks, process, event, whole(event.args.stream)), record, recorded)
 
 
-def _recorded(event: Event, tasks: Tasks) -> int | None:
-    """The last task that was launched on the stream that a wait names before its event was recorded."""
-    record = _record(event, tasks)
-    stream = _stream(tasks, event, whole(event.args.wait_on_stream))
-    return stream.last_before(record.span.start) if record and stream else None
-
-
-def _stream(tasks: Tasks, event: Event, number: int | None) -> Stream | None:
+def _stream(tasks: Tasks, process: Hashable, event: Event, number: int | None) -> Stream | None:
     device = whole(event.args.device) or 0
-    found = (each for each in tasks.streams if (each.device, each.number) == (device, number))
-    return next(found, None)
+    of_process = _streams_of(tasks, process)
+    return next((each for each in of_process if (each.device, each.number) == (device, number)), None)
+
+
+def _streams_of(tasks: Tasks, process: Hashable) -> list[Stream]:
+    """Streams of a process, and those of which nobody knows whose they are."""
+    return [each for each in tasks.streams if each.process in (process, None)]
 
 
 def _host_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
     found, unknown = list[Link](), 0
-    for correlation, call in tasks.calls.items():
+    for call in tasks.calls.values():
         if not is_wait(call.span.name):
             continue
-        awaited, is_known = _awaited(call, tracks.waits.get(correlation), tasks)
+        awaited, is_known = _awaited(call, tasks, tracks)
         unknown += not is_known
         done = [each for each in awaited if tasks.pieces[each].end <= call.span.end + tracks.resolution_s]
         if is_known:
@@ -90,14 +110,13 @@ def _host_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
     return found
 
 
-def _awaited(call: Call, event: Event | None, tasks: Tasks) -> tuple[list[int], bool]:
+def _awaited(call: Call, tasks: Tasks, tracks: Tracks) -> tuple[list[int], bool]:
     """The tasks that a synchronising call waits for, and whether that is known or guessed."""
-    number = whole(event.args.stream) if event else None
-    if event and "Event" in call.span.name and _record(event, tasks):
-        source = _recorded(event, tasks)
-        return [source] if source is not None else [], True
-    stream = _stream(tasks, event, number) if event else None
-    streams = [stream] if stream else tasks.streams
+    wait = _Wait.of(call, tasks, tracks)
+    if wait and "Event" in call.span.name and wait.record:
+        return [wait.recorded] if wait.recorded is not None else [], True
+    stream = wait.stream if wait else None
+    streams = [stream] if stream else _streams_of(tasks, call.span.process)
     last = (each.last_before(call.span.start) for each in streams)
     known = stream is not None or waits_for_all(call.span.name)
     return [each for each in last if each is not None], known
@@ -119,7 +138,7 @@ def _between_threads(tasks: Tasks, tracks: Tracks) -> Iterator[Link]:
     for category, identity, is_start, process, number, time in tracks.flows:
         found = at.get(((process, number), time))
         if category == "fwdbwd" and found and isinstance(identity, int | str):
-            ends[identity][is_start] = found
+            ends[process, identity][is_start] = found
     helpers: dict[tuple[int, int], tuple[ThreadTasks, ThreadTasks, list[int]]] = {}
     for pair in ends.values():
         if len(pair) == 2 and pair[True][0] is not pair[False][0]:
@@ -147,12 +166,14 @@ def _handed_back(tasks: Tasks, thread: ThreadTasks, helper: ThreadTasks, begun: 
 
 
 def _count_dangling(tracks: Tracks, findings: Findings) -> None:
-    """Count arrows to kernels that no call sent."""
-    ends: dict[bool, set[str]] = {True: set(), False: set()}
-    for category, identity, is_start, *_ in tracks.flows:
-        if category == "ac2g":
-            ends[is_start].add(str(identity))
-    findings.add("dangling_flow", len(ends[False] - ends[True]))
+    """Count arrows to kernels that no call sent; those that end at calls say nothing of kernels."""
+    sent, received = set[str](), set[str]()
+    for category, identity, is_start, *thread, _ in tracks.flows:
+        if category == "ac2g" and is_start:
+            sent.add(str(identity))
+        elif category == "ac2g" and tuple(thread) not in tracks.threads:
+            received.add(str(identity))
+    findings.add("dangling_flow", len(received - sent))
 
 
 # What may be left out; a stream's or thread's own order and its launches are certain.

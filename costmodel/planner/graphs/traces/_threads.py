@@ -1,13 +1,14 @@
 """Calls of a host thread, which contain each other, as tasks one after the other."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from costmodel.planner.graphs._kernel_graph import TaskKind
 from costmodel.planner.graphs._recorded_graph import Findings
-from costmodel.planner.graphs.kineto._events import ANNOTATION, RUNTIME, is_launch, is_wait
-from costmodel.planner.graphs.kineto._kernel_facts import workload_of
-from costmodel.planner.graphs.kineto._tracks import Span
+from costmodel.planner.graphs.traces._events import ANNOTATION, COPY, OPERATOR, RUNTIME, is_launch, is_wait
+from costmodel.planner.graphs.traces._kernel_facts import workload_of
+from costmodel.planner.graphs.traces._tracks import Span
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,6 +41,7 @@ class Piece:
         sms: Of the device that it ran on; 0 if nobody knows.
         operation: Of the innermost call around it that computes a workload; for a stream, what the kernel
             computes; None if nobody knows.
+        operator: The innermost operator around it; for a stream, the one that launched it.
     """
 
     name: str
@@ -53,6 +55,27 @@ class Piece:
     sm_blocks: int = 0
     sms: int = 0
     operation: "Operation | None" = None
+    operator: Span | None = None
+
+
+class Correlated:
+    """Spans by their correlations, which processes number alike.
+
+    Args:
+        spans: Of each process that has several of one correlation, the first counts.
+    """
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._found: dict[int, list[Span]] = defaultdict(list)
+        for span in spans:
+            if span.correlation is not None:
+                self._found[span.correlation].append(span)
+
+    def find(self, other: Span) -> Span | None:
+        """Find the span with the correlation of another: of its process if there is one, else the nearest."""
+        found = self._found.get(other.correlation, []) if other.correlation is not None else []
+        among = [each for each in found if each.process == other.process] or found
+        return min(among, key=lambda each: abs(each.start - other.start), default=None)
 
 
 @dataclass
@@ -77,23 +100,34 @@ class _Open:
     first: int
     scope: str
     operation: Operation | None
+    operator: Span | None
+    made: Span | None
+
+    @property
+    def kind(self) -> TaskKind:
+        """What the call is."""
+        if self.span.category != RUNTIME:
+            return TaskKind.HOST
+        if is_wait(self.span.name):
+            return TaskKind.SYNC
+        return TaskKind.LAUNCH if self.made or is_launch(self.span.name) else TaskKind.HOST
 
 
-def flatten(spans: list[Span], copies: Mapping[int, Span], resolution_s: float, findings: Findings) -> Thread:
+def flatten(spans: list[Span], launched: Correlated, resolution_s: float, findings: Findings) -> Thread:
     """The tasks of a thread: each call but for what it called, named after it.
 
     A call that copies and returns once that is done is two tasks: one launches the copy, one waits for it.
 
     Args:
         spans: Its calls and annotations, by start, parents before what they call.
-        copies: Copies on streams by correlation.
+        launched: What ran on streams.
         resolution_s: How far an end may lie behind that of the parent by rounding.
         findings: Counts calls that end behind the end of what called them.
     """
     thread, stack = Thread(), list[_Open]()
     for span in spans:
         for opened in _ended(stack, span.start):
-            _close(opened, stack, thread, copies)
+            _close(opened, stack, thread, launched)
         if stack:
             parent = stack[-1]
             if span.end > parent.span.end:
@@ -104,9 +138,11 @@ def flatten(spans: list[Span], copies: Mapping[int, Span], resolution_s: float, 
         workload = workload_of(span.name, span.event.args)
         around = stack[-1].operation if stack else None
         operation = Operation(workload, around) if workload else around
-        stack.append(_Open(span, span.start, len(thread.pieces), scope, operation))
+        operator = span if span.category == OPERATOR else stack[-1].operator if stack else None
+        made = launched.find(span) if span.category == RUNTIME else None
+        stack.append(_Open(span, span.start, len(thread.pieces), scope, operation, operator, made))
     for opened in _ended(stack, float("inf")):
-        _close(opened, stack, thread, copies)
+        _close(opened, stack, thread, launched)
     return thread
 
 
@@ -116,11 +152,11 @@ def _ended(stack: list[_Open], until: float) -> Iterator[_Open]:
         yield stack.pop()
 
 
-def _close(opened: _Open, stack: list[_Open], thread: Thread, copies: Mapping[int, Span]) -> None:
+def _close(opened: _Open, stack: list[_Open], thread: Thread, launched: Correlated) -> None:
     span = opened.span
     alone = len(thread.pieces) == opened.first
-    copy = copies.get(span.correlation) if span.correlation is not None and alone else None
-    if copy and is_launch(span.name) and span.start <= copy.start and copy.end <= span.end:
+    copy = opened.made if alone and opened.made and opened.made.category == COPY else None
+    if copy and span.start <= copy.start and copy.end <= span.end:
         # From here to the copy's start is latency or the stream's queue, which are told apart later.
         _emit(opened, span.start, thread, even_empty=True)
         wait = Piece(span.name, TaskKind.SYNC, copy.end, span.end, span.start, opened.scope)
@@ -137,14 +173,6 @@ def _emit(opened: _Open, until: float, thread: Thread, *, even_empty: bool = Fal
     """Add what a call did itself until a time; an annotation does nothing."""
     start, opened.since = opened.since, until
     if opened.span.category != ANNOTATION and (until > start or even_empty):
-        piece = Piece(opened.span.name, _kind(opened.span), start, until, start, opened.scope)
-        piece.operation = opened.operation
+        piece = Piece(opened.span.name, opened.kind, start, until, start, opened.scope)
+        piece.operation, piece.operator = opened.operation, opened.operator
         thread.pieces.append(piece)
-
-
-def _kind(span: Span) -> TaskKind:
-    if span.category in RUNTIME and is_wait(span.name):
-        return TaskKind.SYNC
-    if span.category in RUNTIME and is_launch(span.name):
-        return TaskKind.LAUNCH
-    return TaskKind.HOST

@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, prod
 from typing import Any, NamedTuple
 
-from costmodel.planner.graphs.kineto._events import Args, DeviceProperties, whole
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs.traces._events import Args, DeviceProperties, count
+from costmodel.records._device_table import find_device
 from costmodel.records._operators import OPERATORS
+from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 
 
@@ -134,6 +139,10 @@ _OPERATORS: Mapping[str, Callable[[_Call], _Found]] = {
 # Shared memory that CUDA keeps for itself in each block, and units of registers: CUDA C++ Programming Guide,
 # compute capability 8 and 9; blocks of an SM at most, which Kineto does not write.
 _RESERVED_SHARED_BYTES, _REGISTER_UNIT, _MOST_BLOCKS = 1024, 8, 32
+# Threads of a warp on the GPUs of AMD for data centres.
+_AMD_WARP = 64
+# Blocks of a grid, and threads of a block, at most.
+_MOST_GRID, _MOST_BLOCK = 2**62, 1024
 
 
 class Launch(NamedTuple):
@@ -146,21 +155,47 @@ class Launch(NamedTuple):
 
 def launch_of(args: Args, device: DeviceProperties) -> Launch:
     """What a trace says of a kernel's launch on a device."""
-    warps = ceil(_size(args.block) / device.warp_size)
+    blocks, warps = _size(args.grid, _MOST_GRID), ceil(_size(args.block, _MOST_BLOCK) / device.warp_size)
     if not warps or not device.sm_threads:
-        return Launch(_size(args.grid), warps, 0)
-    registers = ceil((whole(args.registers) or 0) / _REGISTER_UNIT) * _REGISTER_UNIT
+        return Launch(blocks, warps, 0)
+    registers = ceil(count(args.registers) / _REGISTER_UNIT) * _REGISTER_UNIT
     threads = warps * device.warp_size
     limits = [_MOST_BLOCKS, device.sm_threads // threads]
     if registers and device.sm_registers:
         limits.append(device.sm_registers // (registers * threads))
     if device.sm_shared_bytes:
-        wanted = (whole(args.shared_bytes) or 0) + _RESERVED_SHARED_BYTES
+        wanted = count(args.shared_bytes) + _RESERVED_SHARED_BYTES
         limits.append(device.sm_shared_bytes // wanted)
-    return Launch(_size(args.grid), warps, max(min(limits), 1))
+    return Launch(blocks, warps, max(min(limits), 1))
 
 
-def _size(sizes: Any) -> int:
+def _size(sizes: Any, most: int) -> int:
     """Blocks of a grid, or threads of a block; 0 for what is none."""
-    found = [whole(each) or 0 for each in sizes] if isinstance(sizes, list) else [0]
-    return max(prod(found), 0)
+    found = prod(count(each) for each in sizes) if isinstance(sizes, list) else 0
+    return found if found <= most else 0
+
+
+def device_of(properties: DeviceProperties) -> Device | None:
+    """Find the model of a GPU: that of the table, or what the trace says of it; None if it says nothing."""
+    if not properties.name:
+        return None
+    try:
+        found = find_device(properties.name)
+    except CostModelError:
+        is_amd = properties.warp_size == _AMD_WARP or "amd" in properties.name.lower()
+        return Device(properties.name, "hip" if is_amd else "cuda", "", properties.num_sms, 0.0)
+    is_part = 0 < properties.num_sms < found.sms
+    return msgspec.structs.replace(found, sms=properties.num_sms) if is_part else found
+
+
+def completed(properties: DeviceProperties) -> DeviceProperties:
+    """Fill in what the trace does not say of a GPU from the table of GPUs."""
+    device = device_of(properties)
+    if device is None:
+        return properties
+    return properties._replace(
+        num_sms=properties.num_sms or device.sms,
+        sm_threads=properties.sm_threads or (device.max_threads_per_sm if device.clock_mhz else 0),
+        sm_registers=properties.sm_registers or device.registers_per_sm,
+        sm_shared_bytes=properties.sm_shared_bytes or device.shared_bytes_per_sm,
+    )

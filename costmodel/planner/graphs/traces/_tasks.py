@@ -1,7 +1,7 @@
 """All tasks of a trace in one list: those of threads, then those of streams."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +10,23 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_graph import Resource, TaskKind
 from costmodel.planner.graphs._recorded_graph import Findings
-from costmodel.planner.graphs.kineto._events import (
+from costmodel.planner.graphs.traces._events import (
+    COPY,
+    KERNEL,
+    MEMSET,
     RUNTIME,
     DeviceProperties,
+    Trace,
     is_graph_launch,
     is_launch,
     whole,
 )
-from costmodel.planner.graphs.kineto._kernel_facts import launch_of
-from costmodel.planner.graphs.kineto._threads import Operation, Piece, Thread, flatten
-from costmodel.planner.graphs.kineto._tracks import Span, Tracks
+from costmodel.planner.graphs.traces._kernel_facts import completed, device_of, launch_of
+from costmodel.planner.graphs.traces._threads import Correlated, Operation, Piece, Thread, flatten
+from costmodel.planner.graphs.traces._tracks import Span, Tracks
+from costmodel.records._platform import Device
 
-_KINDS = {"kernel": TaskKind.KERNEL, "gpu_memcpy": TaskKind.COPY, "gpu_memset": TaskKind.MEMSET}
+_KINDS = {KERNEL: TaskKind.KERNEL, COPY: TaskKind.COPY, MEMSET: TaskKind.MEMSET}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Stream:
     """A stream: device and number, its spans, and when the host launched each.
 
     Attributes:
+        process: Of the calls that launched its tasks; None if nobody knows.
         device: Number of the GPU.
         number: Of the stream.
         spans: Its kernels, copies and memsets.
@@ -45,8 +51,9 @@ class Stream:
         launched_s: ``(spans,)`` start of the latest launch up to each; minus infinity before the first.
     """
 
-    device: int
-    number: int
+    process: Hashable
+    device: Hashable
+    number: Hashable
     spans: list[Span]
     first: int
     launched_s: FloatArray
@@ -72,8 +79,9 @@ class Tasks:
         resource_ids: Resource of each task.
         threads: First task of each thread, with its key and its calls.
         streams: The streams.
-        calls: Calls of CUDA by correlation.
+        calls: Calls of the runtime, one for each process and correlation.
         launches: Pairs of call and task that it launched.
+        device: That kernels ran on; None if nobody knows, or if there are several kinds.
     """
 
     pieces: list[Piece]
@@ -81,8 +89,9 @@ class Tasks:
     resource_ids: list[int]
     threads: "list[ThreadTasks]"
     streams: list[Stream]
-    calls: dict[int, Call]
+    calls: dict[tuple[Hashable, int], Call]
     launches: list[tuple[Call, int]]
+    device: Device | None
 
 
 @dataclass(frozen=True)
@@ -95,38 +104,60 @@ class ThreadTasks:
     calls: list[Call]
 
 
-def list_tasks(tracks: Tracks, devices: Mapping[int, DeviceProperties], findings: Findings) -> Tasks:
-    """The tasks of threads and streams, and which call launched which; GPUs by their numbers."""
-    copies = _copies(tracks)
+def list_tasks(tracks: Tracks, trace: Trace, findings: Findings) -> Tasks:
+    """List the tasks of threads and streams, and which call launched which."""
+    on_device = Correlated(span for spans in tracks.streams.values() for span in spans)
     pieces, resources, resource_ids = list[Piece](), list[Resource](), list[int]()
     threads = []
     for (process, thread), spans in tracks.threads.items():
-        found: Thread = flatten(spans, copies, tracks.resolution_s, findings)
+        found: Thread = flatten(spans, on_device, tracks.resolution_s, findings)
         base = len(pieces)
         calls = [Call(span, base + first, base + last) for span, first, last in found.of_call]
         resource_ids += [len(resources)] * len(found.pieces)
         resources.append(Resource(f"process {process} thread {thread}", is_stream=False))
         pieces += found.pieces
         threads.append(ThreadTasks((process, thread), base, len(pieces) - 1, calls))
-    calls_of_cuda = _by_correlation([call for thread in threads for call in thread.calls], findings)
+    runtime = _by_correlation([call for thread in threads for call in thread.calls], findings)
     launches, streams = list[tuple[Call, int]](), []
-    for (device, number), spans in tracks.streams.items():
+    several = len({process for process, *_ in tracks.streams}) > len(
+        {device for _, device, _ in tracks.streams}
+    )
+    for (process, device, number), spans in tracks.streams.items():
         base = len(pieces)
-        linked = _launches(spans, base, calls_of_cuda, findings)
+        linked = _launches(spans, base, runtime, findings)
         launches += linked
-        scopes = {task: pieces[call.first].scope for call, task in linked}
-        properties = devices.get(device, DeviceProperties())
-        pieces += [_device_piece(span, scopes.get(base + i, ""), properties) for i, span in enumerate(spans)]
+        launched_by = {task: pieces[call.first] for call, task in linked}
+        properties = completed(trace.device(device))
+        pieces += [_device_piece(span, launched_by.get(base + i), properties) for i, span in enumerate(spans)]
         resource_ids += [len(resources)] * len(spans)
-        resources.append(Resource(f"GPU {device} stream {number}", is_stream=True))
-        streams.append(Stream(device, number, spans, base, _launched(len(spans), base, linked)))
+        of_process = f"process {process} " if several else ""
+        resources.append(Resource(f"{of_process}GPU {device} stream {number}", is_stream=True))
+        owners = Counter(call.span.process for call, _ in linked).most_common(1)
+        owner = owners[0][0] if owners else None
+        streams.append(Stream(owner, device, number, spans, base, _launched(len(spans), base, linked)))
     _name_operations(pieces, launches)
     launching = {call.first for call, _ in launches}
     findings.add(
         "missing_kernel",
-        sum(is_launch(call.span.name) and call.first not in launching for call in calls_of_cuda.values()),
+        sum(is_launch(call.span.name) and call.first not in launching for call in runtime.values()),
     )
-    return Tasks(pieces, tuple(resources), resource_ids, threads, streams, calls_of_cuda, launches)
+    device = _common_device(tracks, trace, findings)
+    return Tasks(pieces, tuple(resources), resource_ids, threads, streams, runtime, launches, device)
+
+
+def _common_device(tracks: Tracks, trace: Trace, findings: Findings) -> Device | None:
+    """The model of the GPUs that ran kernels."""
+    found = {
+        trace.device(device)
+        for (_, device, _), spans in tracks.streams.items()
+        if any(span.category == KERNEL for span in spans)
+    }
+    if len({(each.name, each.num_sms) for each in found}) > 1:
+        findings.unknown.append(
+            f"Kernels ran on {len(found)} kinds of GPUs: what-ifs that need to know the GPU cannot be asked."
+        )
+        return None
+    return device_of(found.pop()) if found else None
 
 
 def _name_operations(pieces: list[Piece], launches: list[tuple[Call, int]]) -> None:
@@ -144,43 +175,39 @@ def _name_operations(pieces: list[Piece], launches: list[tuple[Call, int]]) -> N
             pieces[task].operation = operation
 
 
-def _copies(tracks: Tracks) -> dict[int, Span]:
-    return {
-        span.correlation: span
-        for spans in tracks.streams.values()
-        for span in spans
-        if span.category == "gpu_memcpy" and span.correlation is not None
-    }
-
-
-def _device_piece(span: Span, scope: str, device: DeviceProperties) -> Piece:
+def _device_piece(span: Span, launch: Piece | None, device: DeviceProperties) -> Piece:
     kind = _KINDS[span.category]
     of_kernel = (*launch_of(span.event.args, device), device.num_sms) if kind == TaskKind.KERNEL else ()
-    return Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
+    scope, operator = (launch.scope, launch.operator) if launch else ("", None)
+    piece = Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
+    piece.operator = operator
+    return piece
 
 
-def _by_correlation(calls: list[Call], findings: Findings) -> dict[int, Call]:
-    """Calls of CUDA; of one of the runtime and the driver's within it, which may share theirs, the latter."""
-    found: dict[int, Call] = {}
+def _by_correlation(calls: Iterable[Call], findings: Findings) -> dict[tuple[Hashable, int], Call]:
+    """Calls of the runtime; of one and the driver's within it, which may share a correlation, the latter."""
+    found: dict[tuple[Hashable, int], Call] = {}
     for call in calls:  # those that they make come first
         correlation = call.span.correlation
-        if call.span.category in RUNTIME and correlation is not None:
-            first = found.setdefault(correlation, call)
+        if call.span.category == RUNTIME and correlation is not None:
+            first = found.setdefault((call.span.process, correlation), call)
             within = call.span.start <= first.span.start and first.span.end <= call.span.end
             findings.add("duplicate_correlation", not within)
     return found
 
 
 def _launches(
-    spans: list[Span], base: int, calls: dict[int, Call], findings: Findings
+    spans: list[Span], base: int, calls: dict[tuple[Hashable, int], Call], findings: Findings
 ) -> list[tuple[Call, int]]:
-    """The call that launched each task of a stream, where it is known."""
+    """The call that launched each task of a stream, where it is known; nothing is missing without a host."""
     found, taken = [], Counter[int]()
+    known = Correlated(call.span for call in calls.values())
     for task, span in enumerate(spans, base):
-        call = calls.get(span.correlation) if span.correlation is not None else None
+        made = known.find(span)
+        call = calls[made.process, made.correlation or 0] if made else None
         if call is None:
             of_graph = (whole(span.event.args.graph_node_id) or 0) > 0
-            findings.add("graph_without_launch" if of_graph else "missing_launch")
+            findings.add("graph_without_launch" if of_graph else "missing_launch", bool(calls))
         elif taken[call.first] and not is_graph_launch(call.span.name):
             findings.add("duplicate_correlation")
         else:

@@ -1,0 +1,181 @@
+"""Events of a trace: what they hold, and what their categories and names say.
+
+Categories are those of Kineto on any device, and of PyTorch before 1.13; capitals do not count.
+"""
+
+import math
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+OPERATOR, RUNTIME, ANNOTATION = "cpu_op", "cuda_runtime", "user_annotation"
+KERNEL, COPY, MEMSET, WAIT = "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync"
+HOST, DEVICE = frozenset((OPERATOR, RUNTIME, ANNOTATION)), frozenset((KERNEL, COPY, MEMSET))
+_OTHER_NAMES = {
+    OPERATOR: ("operator",),
+    RUNTIME: (
+        *("runtime", "driver", "cuda_driver", "hip_runtime", "xpu_runtime", "xpu_driver", "mtia_runtime"),
+        *("glow_runtime", "gcu_runtime", "gcu_driver", "privateuse1_runtime", "privateuse1_driver"),
+    ),
+    KERNEL: ("concurrent_kernel", "mtia_ccp_events"),
+    COPY: ("memcpy",),
+    MEMSET: ("memset",),
+    WAIT: ("gcu_sync", "xpu_sync"),
+}
+_ROLES = {name: role for role, names in _OTHER_NAMES.items() for name in (role, *names)} | {
+    ANNOTATION: ANNOTATION
+}
+# What says the same once more, counts something, or takes no time of a thread.
+_BESIDE = frozenset(
+    (
+        *("python_function", "gpu_user_annotation", "cpu_instant_event", "external_correlation", "overhead"),
+        *("cuda_event", "cuda_profiler_range", "collective_comm", "mtia_insight", "mtia_counters", "trace"),
+        *("python", "async", "ac2g", "fwdbwd", "__metadata"),
+    )
+)
+_POLL = re.compile(r"Query")
+# Calls that neither start anything on a device nor wait for it.
+_LOOK = re.compile(r"Query|Get|Set|ElapsedTime|Exchange|IsCapturing|EventCreate|EventDestroy")
+_WAITS = re.compile(r"Synchronize|EventWait$|QueueFinish|HostSynchronize")
+_WAITS_FOR_ALL = re.compile(r"(cuda|hip)Device|(cu|hip)Ctx")
+_MOST = 2**31
+
+
+class Args(msgspec.Struct, frozen=True, gc=False):
+    """What of an event's ``args`` a graph needs; Kineto names them so."""
+
+    correlation: Any = None
+    stream: Any = None
+    device: Any = None
+    in_device: Any = msgspec.field(name="inDevice", default=None)  # of a copy between two
+    grid: Any = None
+    block: Any = None
+    registers: Any = msgspec.field(name="registers per thread", default=None)
+    shared_bytes: Any = msgspec.field(name="shared memory", default=None)
+    graph_node_id: Any = msgspec.field(name="graph node id", default=None)
+    wait_on_stream: Any = None
+    input_dims: Any = msgspec.field(name="Input Dims", default=None)
+    input_type: Any = msgspec.field(name="Input type", default=None)
+    concrete_inputs: Any = msgspec.field(name="Concrete Inputs", default=None)
+    wait_on_record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event; times are microseconds, as Chrome has them."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    args: Args = Args()
+
+
+class DeviceProperties(NamedTuple):
+    """A GPU as a trace describes it; 0, or an empty name, is what nobody knows."""
+
+    name: str = ""
+    num_sms: int = 0
+    warp_size: int = 32
+    sm_threads: int = 0
+    sm_registers: int = 0
+    sm_shared_bytes: int = 0
+
+    @classmethod
+    def of(cls, found: dict[Any, Any]) -> "DeviceProperties":
+        """Those of an entry of Kineto's ``deviceProperties``."""
+        name = found.get("name")
+        return cls(
+            name if isinstance(name, str) else "",
+            count(found.get("numSms")),
+            count(found.get("warpSize")) or 32,
+            count(found.get("maxThreadsPerMultiprocessor")),
+            count(found.get("regsPerMultiprocessor")),
+            count(found.get("sharedMemPerMultiprocessor")),
+        )
+
+
+class Trace(NamedTuple):
+    """A file.
+
+    Attributes:
+        events: Its events.
+        devices: Its GPUs by number.
+        has_host: Whether calls of the host can be among the events.
+    """
+
+    events: list[Event]
+    devices: dict[int, DeviceProperties]
+    has_host: bool = True
+
+    def device(self, number: object) -> DeviceProperties:
+        """Look up the GPU of a number; where kernels have other numbers, one that all GPUs are like.
+
+        ROCm numbers GPUs from 0 and kernels by their agents.
+        """
+        alike = set(self.devices.values())
+        of_all = alike.pop() if len(alike) == 1 else DeviceProperties()
+        return self.devices.get(number, of_all) if isinstance(number, int) else of_all
+
+
+def role_of(category: Any) -> str | None:
+    """Tell what a category stands for: ``OPERATOR`` to ``WAIT``, empty if not needed, None if unknown."""
+    name = category.lower() if isinstance(category, str) else ""
+    return _ROLES.get(name, "" if name in _BESIDE else None)
+
+
+def is_graph_launch(name: str) -> bool:
+    """Tell whether a call launches a CUDA graph: many kernels share its correlation."""
+    return "GraphLaunch" in name
+
+
+def is_launch(name: str) -> bool:
+    """Tell whether a call gives work to a stream, so that something on a device must have its correlation."""
+    return "Launch" in name or "Memcpy" in name or "Memset" in name
+
+
+def is_wait(name: str) -> bool:
+    """Tell whether the host waits in a call until streams are done."""
+    return bool(_WAITS.search(name))
+
+
+def waits_for_all(name: str) -> bool:
+    """Tell whether it waits for all streams."""
+    return bool(_WAITS_FOR_ALL.match(name))
+
+
+def is_poll(name: str) -> bool:
+    """Tell whether a call asks if something is done, and returns at once."""
+    return bool(_POLL.search(name))
+
+
+def only_looks(name: str) -> bool:
+    """Tell whether a call has no effect on what a device does, and does not wait for it."""
+    return bool(_LOOK.search(name))
+
+
+def number(value: Any) -> float:
+    """Read the finite number that a field holds; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return found if math.isfinite(found) else math.nan
+
+
+def whole(value: Any) -> int | None:
+    """Read the whole number that a field holds, or None."""
+    found = number(value)
+    return int(found) if found.is_integer() else None
+
+
+def count(value: Any) -> int:
+    """Read a number of things, which fits 32 bits; 0 for anything else."""
+    found = whole(value) or 0
+    return found if 0 <= found < _MOST else 0

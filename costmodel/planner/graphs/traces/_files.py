@@ -1,0 +1,212 @@
+"""Files of traces: Chrome's JSON, whole or damaged, and tables of ``nsys stats``."""
+
+import csv
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel.errors import CostModelError
+from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs.traces._events import (
+    COPY,
+    KERNEL,
+    MEMSET,
+    Args,
+    DeviceProperties,
+    Event,
+    Trace,
+    number,
+    whole,
+)
+from costmodel.reading import Stream, detect, open_unpacked, refusing
+
+_WHAT, _REMEDY = "a trace", "Record it with torch.profiler and export_chrome_trace."
+_CHUNK = 1 << 16
+# Where an event could begin; one that is damaged is left there.
+_OBJECT = re.compile(r'\{\s*"')
+_KIND_OF_NAME = (("[CUDA memcpy", COPY), ("[CUDA memset", MEMSET))
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+class _File(msgspec.Struct):
+    """Chrome's JSON with Kineto's description of GPUs."""
+
+    traceEvents: list[Event]  # noqa: N815 (Chrome's name)
+    deviceProperties: Any = None  # noqa: N815 (Kineto's name)
+
+
+def read_trace(path: Path, findings: Findings) -> Trace:
+    """Read a file, gzipped or not; what cannot be read of it is counted and left out.
+
+    Raises:
+        CostModelError: The file cannot be opened, or holds no event.
+    """
+    with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
+        data = _content(file, findings)
+    trace = _read_table(data) or _read_json(data, findings)
+    if not trace.events:
+        raise CostModelError(
+            f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
+            f"{path} has no event.{_looks(path)} Export it again."
+        )
+    return trace
+
+
+def _looks(path: Path) -> str:
+    """What the file looks like, if it is of another format that is known."""
+    found = None
+    with suppress(CostModelError):
+        found = detect(path)
+    return f" It looks like {found.name}." if found and found.key != "chrome-trace" else ""
+
+
+def _content(file: Stream, findings: Findings) -> bytes:
+    """All that can be unpacked of a file."""
+    parts = []
+    try:
+        while part := file.read1(_CHUNK):
+            parts.append(part)
+    except (EOFError, zlib.error, OSError):
+        findings.add("truncated")
+    return b"".join(parts)
+
+
+def _read_json(data: bytes, findings: Findings) -> Trace:
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    kind: Any = list[Event] if data[:64].lstrip().startswith(b"[") else _File
+    try:
+        found = msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError):  # cut off, NaN, no UTF-8, or fields of other types: event by event
+        text = data.decode("utf-8", errors="replace")
+        return Trace(list(_salvaged(text, findings)), _devices(_after(text, '"deviceProperties"')))
+    return (
+        Trace(found, {})
+        if isinstance(found, list)
+        else Trace(found.traceEvents, _devices(found.deviceProperties))
+    )
+
+
+def _devices(found: Any) -> dict[int, DeviceProperties]:
+    entries = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    numbered = ((whole(each.get("id")), DeviceProperties.of(each)) for each in entries)
+    return {number: properties for number, properties in numbered if number is not None}
+
+
+def _after(text: str, key: str) -> Any:
+    """The list behind a key, wherever it stands; None if there is none that can be read."""
+    place = text.find(key)
+    begin = text.find("[", place) if place >= 0 else -1
+    try:
+        return json.JSONDecoder(strict=False).raw_decode(text, begin)[0] if begin >= 0 else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _salvaged(text: str, findings: Findings) -> Iterator[Event]:
+    """Events one by one; one that cannot be read is left out, and those behind it are read."""
+    decoder = json.JSONDecoder(strict=False)
+    place = text.find("[", max(text.find('"traceEvents"'), 0)) + 1
+    read, lost = 0, list[tuple[int, int]]()
+    while place and text[(place := _skip(text, place)) : place + 1] != "]":
+        try:
+            found, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            if (following := _next_event(text, place + 1, decoder)) < 0:
+                findings.add("truncated", "truncated" not in findings.counts)
+                break
+            lost.append((read, place))
+            place = following
+            continue
+        read += 1
+        event = _event(found)
+        if event is None:
+            findings.add("malformed")
+        else:
+            yield event
+    if lost:
+        findings.add("unreadable_event", len(lost))
+        findings.unknown.append(
+            f"The first event that cannot be read begins at character {lost[0][1]:,}, after {lost[0][0]:,} "
+            "events."
+        )
+
+
+def _next_event(text: str, place: int, decoder: json.JSONDecoder) -> int:
+    """Where the next object with a phase begins; -1 if there is none."""
+    while (found := _OBJECT.search(text, place)) is not None:
+        place = found.start()
+        try:
+            value, _ = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict) and "ph" in value:
+            return place
+        place += 1
+    return -1
+
+
+def _skip(text: str, place: int) -> int:
+    while text[place : place + 1] in (" ", "\t", "\r", "\n", ","):
+        place += 1
+    return place
+
+
+def _event(found: Any) -> Event | None:
+    try:
+        return msgspec.convert(found, Event)
+    except msgspec.ValidationError:
+        return None
+
+
+def _read_table(data: bytes) -> Trace | None:
+    """Read a table of ``nsys stats --report cuda_gpu_trace --format csv``; None if it is none."""
+    head = data[:4096].decode("utf-8", errors="replace")
+    lines = head.splitlines()
+    first = next((i for i, line in enumerate(lines) if line.startswith(("Start (", '"Start ('))), None)
+    if first is None or "Duration (" not in lines[first] or "Name" not in lines[first]:
+        return None
+    text = data.decode("utf-8", errors="replace")
+    rows = csv.DictReader(io.StringIO("".join(text.splitlines(keepends=True)[first:])))
+    units = {name: name[name.find("(") + 1 : -1] for name in rows.fieldnames or () if name.endswith(")")}
+    start, duration = (
+        next((name for name in units if name.startswith(begin)), "") for begin in ("Start (", "Duration (")
+    )
+    factors = [1e6 * _SECONDS.get(units.get(name, ""), 1e-9) for name in (start, duration)]
+    events, numbers = list[Event](), dict[str, int]()
+    for row in rows:
+        device = numbers.setdefault(row.get("Device") or "", len(numbers))
+        events.append(_row_event(row, device, row.get(start), row.get(duration), factors))
+    devices = {number: DeviceProperties(_device_name(name)) for name, number in numbers.items()}
+    return Trace(events, devices, has_host=False)
+
+
+def _row_event(row: dict[str, Any], device: int, start: Any, duration: Any, factors: list[float]) -> Event:
+    name = str(row.get("Name") or "")
+    kind = next((kind for begin, kind in _KIND_OF_NAME if name.startswith(begin)), KERNEL)
+    grid, block = (
+        [whole(row.get(f"{of}{axis}")) or 1 for axis in "XYZ"] if whole(row.get(f"{of}X")) else None
+        for of in ("Grd", "Blk")
+    )
+    stream = whole(row.get("Strm"))
+    args = Args(
+        correlation=row.get("CorrId"),
+        stream=stream,
+        device=device,
+        grid=grid,
+        block=block,
+        registers=row.get("Reg/Trd"),
+    )
+    ts, dur = (number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
+    return Event(ph="X", cat=kind, name=name, pid=device, tid=stream, ts=ts, dur=dur, args=args)
+
+
+def _device_name(text: str) -> str:
+    """``NVIDIA H200 (0)`` without its number."""
+    return re.sub(r"\s*\(\d+\)$", "", text)
