@@ -75,6 +75,14 @@ def evaluate(
             rich_help_panel=DATASETS,
         ),
     ] = _DEFAULTS.shared_tasks,
+    with_final_report: Annotated[
+        bool,
+        typer.Option(
+            "--with-final-report",
+            help="Also use the workloads that --train and --test reserve for their final reports.",
+            rich_help_panel=DATASETS,
+        ),
+    ] = _DEFAULTS.with_final_report,
     split: Annotated[
         str | None,
         typer.Option(

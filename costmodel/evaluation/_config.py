@@ -57,6 +57,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         train: Datasets to learn from, instead of a split.
         test: The dataset to evaluate on. Requires ``train``.
         shared_tasks: What to do with tasks that ``train`` and ``test`` share.
+        with_final_report: Whether ``train`` and ``test`` also use what they reserve for their final reports.
         split: A strategy, or the name of a split stored with the dataset.
         folds: Number of groups to hold out, one at a time; 0 holds out items one by one.
         keep_twins_apart: Whether near-twin devices are held out one at a time.
@@ -73,6 +74,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     train: _Datasets = ()
     test: _Dataset = None
     shared_tasks: _Shared = "refuse"
+    with_final_report: _Flag = False
     split: _Name = "leave-one-workload-out"
     folds: _Count = 0
     keep_twins_apart: _Flag = False
@@ -132,6 +134,11 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         if self.baseline not in (None, RANDOM, *self.learners):
             among = ", ".join((RANDOM, *self.learners))
             yield f"The baseline must be among the learners, {among}, but got {self.baseline!r}."
+        if self.with_final_report and not self.train:
+            yield (
+                "with_final_report must be given with train and test: within one dataset, the split "
+                "final-report judges by what is reserved."
+            )
         unsplit = self._parts == EvaluationConfig()._parts
         if (self.train or self.test) and not (self.train and self.test and unsplit):
             yield (

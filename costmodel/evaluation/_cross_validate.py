@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ from costmodel.evaluation.judging._judge import (
 from costmodel.evaluation.judging._task import TestedTask, tested_tasks
 from costmodel.evaluation.sides._datasets import SharedTasks, put_apart
 from costmodel.evaluation.sides._novelty import novelty
-from costmodel.evaluation.sides._sample import sample_tasks
+from costmodel.evaluation.sides._sample import leave_out_lone_configs, sample_tasks
 from costmodel.report._progress import Progress
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
@@ -52,7 +52,8 @@ def cross_validate(
     """Evaluate models on the held-out tasks of each fold, next to the two references; shows progress.
 
     The whole-device choice is a reference only if some tasks are on a part of a device and their configs were
-    measured on the whole device. Tasks on which no config ran are left out.
+    measured on the whole device. Tasks on which no config ran are left out, and those of one config, among
+    which there is nothing to choose; a remark of the report says how many.
 
     Args:
         dataset: Measurements to split.
@@ -81,10 +82,12 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
     shared_tasks: SharedTasks = "refuse",
     few_shot: FewShot | None = None,
     tasks: int | None = None,
+    with_final_report: bool = False,
 ) -> EvaluationReport:
     """Train models on whole datasets and evaluate them on another; see ``cross_validate``.
 
-    Measurements that a dataset reserves for its final report are on neither side.
+    Measurements that a dataset reserves for its final report are on neither side, and a remark of the report
+    says how many, unless ``with_final_report`` is set.
 
     Args:
         train: Datasets to learn from.
@@ -94,14 +97,29 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
             training data, or ``keep`` them there, without the measurements that are evaluated.
         few_shot: As in ``cross_validate``.
         tasks: As in ``cross_validate``.
+        with_final_report: Whether both sides also use what a dataset reserves for its final report.
 
     Raises:
         CostModelError: A task is on both sides and ``shared_tasks`` is ``refuse``, nothing is left to learn
             from, or a model has the name of a reference.
     """
-    known = [without_final_report(dataset) for dataset in train]
-    joined, fold = put_apart(known, without_final_report(test), shared_tasks)
-    return _HeldOut.of(joined, (fold,), tasks, few_shot).judge(models, "another dataset", "workload")
+    used, remarks = [], []
+    for dataset in [*train, test]:
+        used.append(dataset if with_final_report else without_final_report(dataset))
+        if left_out := len(dataset.measurements) - len(used[-1].measurements):
+            remarks.append(
+                f"Not used of {dataset.name}, as reserved for its final report: {left_out:,} of "
+                f"{len(dataset.measurements):,} measurements, of {_fewer(dataset, used[-1])} workloads "
+                "(--with-final-report uses them)."
+            )
+    joined, fold = put_apart(used[:-1], used[-1], shared_tasks)
+    report = _HeldOut.of(joined, (fold,), tasks, few_shot).judge(models, "another dataset", "workload")
+    return replace(report, remarks=(*remarks, *report.remarks))
+
+
+def _fewer(dataset: Dataset, used: Dataset) -> int:
+    """How many workloads of a dataset are not used."""
+    return len(set(dataset.workloads) - set(used.workloads))
 
 
 @dataclass(frozen=True)
@@ -114,6 +132,7 @@ class _HeldOut:
         rows: ``Dataset.rows`` with ``NOVELTY`` and ``whole_device``.
         folds: Folds of it.
         few_shot: How tested tasks are measured; None if they are not.
+        lone: How many tasks are left out because they have one config.
     """
 
     dataset: Dataset
@@ -121,6 +140,7 @@ class _HeldOut:
     rows: pd.DataFrame
     folds: tuple[Fold, ...]
     few_shot: FewShot | None
+    lone: int
 
     @classmethod
     def of(
@@ -128,9 +148,10 @@ class _HeldOut:
     ) -> "_HeldOut":
         rows = dataset.rows.assign(whole_device=on_whole_device(dataset.rows))
         rows = pd.concat([rows, novelty(dataset, folds)], axis=1)
+        folds, lone = leave_out_lone_configs(rows, folds)
         if tasks is not None:
             folds = sample_tasks(rows, folds, tasks)
-        return cls(dataset, LearningRows.of(dataset), rows, folds, few_shot)
+        return cls(dataset, LearningRows.of(dataset), rows, folds, few_shot, lone)
 
     @cached_property
     def draws(self) -> FloatArray:
@@ -174,7 +195,12 @@ class _HeldOut:
             cluster=cluster,
             shots=table_of(results.shots, names),
             few_shot=self.few_shot,
+            remarks=tuple(self._remarks()),
         )
+
+    def _remarks(self) -> Iterator[str]:
+        if self.lone:
+            yield f"Left out of all scores: {self.lone:,} tasks of one config, where there is no choice."
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class EvaluationReport:
             nothing was measured.
         few_shot: How tasks were measured; None if they were not.
         baseline: The learner with which the others are compared; None if there is none.
-        remarks: Remarks on the split, as sentences.
+        remarks: What was held out together or left out, as sentences.
         source: What was evaluated, as JSON values: configuration, datasets and their hashes, folds.
     """
 
@@ -218,6 +218,7 @@ class EvaluationReport:
         return {
             **self.source,
             "split": self.split,
+            "remarks": list(self.remarks),
             "note": NOTE,
             "seconds": dict(self.seconds),
             "summary": self.statistics(),

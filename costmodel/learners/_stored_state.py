@@ -105,6 +105,14 @@ class StoredState:
         return np.asarray(values)
 
 
+def check_positions(width: int, *positions: int | None) -> None:
+    """Raise ValueError unless all positions of columns, None for no column, are within a width."""
+    _require(
+        all(at is None or 0 <= at < width for at in positions),
+        f"columns must be at positions below {width}, but are at {positions}",
+    )
+
+
 def _require(holds: bool, what: str) -> None:
     if not holds:
         raise ValueError(f"in the learned state, {what}")

@@ -29,6 +29,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     train: Sequence[DatasetLike] = (),
     test: DatasetLike | None = None,
     shared_tasks: SharedTasks = "refuse",
+    with_final_report: bool = False,
     shots: Sequence[int] = (),
     first: Literal["own", "random"] = "own",
     tasks: int | None = None,
@@ -59,6 +60,8 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
         test: The dataset to evaluate on. Requires ``train``.
         shared_tasks: What to do with tasks that ``train`` and ``test`` share: ``refuse`` to run, ``drop``
             them from the training data, or ``keep`` all measurements except those evaluated.
+        with_final_report: Whether ``train`` and ``test`` also use the workloads that a dataset reserves for
+            its final report. Default: they are left out, and the report says how many.
         shots: Numbers of measurements of each tested task after which to evaluate, ascending. Default: none.
         first: Which configs are measured first: the top of the learner's ``own`` list, or ``random`` ones.
         tasks: Number of tasks to evaluate, spread over SM budgets and workloads. Default: all.
@@ -77,6 +80,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
             "train": [_name(each) for each in train],
             "test": _name(test),
             "shared_tasks": shared_tasks,
+            "with_final_report": with_final_report,
             "split": split,
             "folds": folds,
             "keep_twins_apart": keep_twins_apart,
@@ -106,7 +110,7 @@ def _within(
     split = _split(config, data)
     report = cross_validate(data, models, split=split, few_shot=config.few_shot, tasks=config.tasks)
     folds = {"folds": [fold.held_out for fold in split.folds]}
-    remarks = tuple(_remarks(split))
+    remarks = (*_remarks(split), *report.remarks)
     return replace(report, baseline=config.baseline, remarks=remarks, source=_source(config, data) | folds)
 
 
@@ -124,6 +128,7 @@ def _across(
         shared_tasks=config.shared_tasks,
         few_shot=config.few_shot,
         tasks=config.tasks,
+        with_final_report=config.with_final_report,
     )
     learned = {"train": [_described(each) for each in train], "shared_tasks": config.shared_tasks}
     return replace(report, baseline=config.baseline, source=_source(config, test) | learned)

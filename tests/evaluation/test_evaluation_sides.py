@@ -17,6 +17,7 @@ from costmodel.dataset.splits._final import without_final_report, write_final_sh
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate, evaluate_across
+from costmodel.evaluation.judging._few_shot import FewShot
 from costmodel.evaluation.judging._judge import WHOLE_DEVICE
 from costmodel.evaluation.sides._datasets import join, put_apart
 from costmodel.evaluation.sides._novelty import novelty
@@ -25,6 +26,7 @@ from costmodel.learners import Prediction
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
+from costmodel.tuning import train
 
 pytestmark = pytest.mark.white_box
 
@@ -141,13 +143,60 @@ def test_what_a_dataset_keeps_for_its_final_report_is_on_neither_side(
         write_final_shapes(load_dataset(built))
         return load_dataset(built)
 
-    train, test = kept_apart("train", 8), kept_apart("test", 32)
+    learned, test = kept_apart("train", 8), kept_apart("test", 32)
     left = set(without_final_report(test).workloads)
     assert len(left) == 3
     seen: list[set[str]] = []
-    report = evaluate_across([train], test, {"spy": lambda _columns: Noting(seen)})
+    report = evaluate_across([learned], test, {"spy": lambda _columns: Noting(seen)})
     assert set(report.tasks["workload"]) == left
     assert {task.partition("@")[0] for task in seen[0]} == left
+    # It is said how much that is, and all of it can be had.
+    assert report.remarks == tuple(
+        f"Not used of {data.name}, as reserved for its final report: 3 of 12 measurements, of 1 workloads "
+        "(--with-final-report uses them)."
+        for data in (learned, test)
+    )
+    whole = evaluate_across([learned], test, {"spy": lambda _columns: Noting(seen)}, with_final_report=True)
+    assert whole.remarks == ()
+    assert set(whole.tasks["workload"]) == set(test.workloads)
+    assert {task.partition("@")[0] for task in seen[1]} == set(learned.workloads)
+
+
+def with_lone_configs() -> Dataset:
+    """Three workloads of ten configs on 8 SMs; of the first two, one config each was measured on 4 SMs."""
+    lone = latencies(A, WORKLOADS[:2], (4,), tiles=range(1, 2))
+    return dataset_of({**latencies(A, WORKLOADS, (8,)), **lone})
+
+
+def test_tasks_of_one_config_are_left_out_of_every_score_and_the_report_says_how_many() -> None:
+    data = with_lone_configs()
+    report = cross_validate(data, RIDGE)
+    assert report.remarks == ("Left out of all scores: 2 tasks of one config, where there is no choice.",)
+    assert report.to_dict()["remarks"] == list(report.remarks)
+    assert (report.tasks["configs"] == 10).all()
+    assert set(report.tasks["sms_granted"]) == {8}
+    assert report.summary()["tasks"].tolist() == [3, 3]  # random and the learner
+    few = cross_validate(data, RIDGE, tasks=2, few_shot=FewShot((0, 1)))
+    assert few.tasks["task"].nunique() == 2  # none of them spent on a task that tells nothing
+    assert (few.tasks["configs"] == 10).all()
+    assert (few.shots["configs"] == 10).all()
+    across = evaluate_across([dataset_of(latencies(B, WORKLOADS, (8,)))], data, RIDGE)
+    assert across.remarks == report.remarks
+
+
+def test_a_list_of_best_configs_cannot_be_evaluated_on() -> None:
+    best = dataset_of(latencies(A, WORKLOADS, (8, 32), tiles=range(1, 2)))
+    with pytest.raises(CostModelError, match="two configs or more to choose among, but each of its 6 tasks"):
+        cross_validate(best, RIDGE)
+
+
+def test_tasks_of_one_config_give_a_model_no_metrics() -> None:
+    held_out = train(with_lone_configs(), "ridge", hold_out=[WORKLOADS[0]]).held_out_tasks
+    assert held_out is not None
+    assert held_out["configs"].tolist() == [10]
+    best = dataset_of(latencies(A, WORKLOADS, (8, 32), tiles=range(1, 2)))
+    model = train(best, "ridge", hold_out=[WORKLOADS[0]])
+    assert (model.held_out_tasks, model.metadata.metrics) == (None, {})
 
 
 def test_only_the_whole_device_is_learned_of_a_workload_and_all_parts_are_judged() -> None:

@@ -32,12 +32,12 @@ class TestedTask:
 
 
 def tested_tasks(rows: pd.DataFrame) -> Iterator[TestedTask]:
-    """Each task of these rows of which a config ran."""
+    """Each task of these rows that tells of choosing: it has two configs or more, of which one ran."""
     latencies = rows["latency_s"].to_numpy(dtype=np.float64)
     columns = {name: rows[name].to_numpy() for name in _FACTS if name in rows}
     for task, indices in rows.groupby("task", sort=False).indices.items():
         at = np.asarray(indices, dtype=np.intp)
-        if np.isfinite(latencies[at]).any():
+        if len(at) > 1 and np.isfinite(latencies[at]).any():
             facts = {name: values[at[0]] for name, values in columns.items()}
             yield TestedTask({"task": task, "configs": len(at), **facts}, at, latencies[at])
 

@@ -8,6 +8,34 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.splits._folds import Fold
+from costmodel.errors import CostModelError
+
+
+def leave_out_lone_configs(rows: pd.DataFrame, folds: Sequence[Fold]) -> tuple[tuple[Fold, ...], int]:
+    """Return the folds without the tasks of which they test one config, and how many tasks that are.
+
+    Whoever chooses among one config chooses the best: such tasks would raise every score, and tell nothing.
+
+    Args:
+        rows: ``Dataset.rows``.
+        folds: Folds of it.
+
+    Raises:
+        CostModelError: No other task is left.
+    """
+    tasks, left, lone = rows["task"].to_numpy(), [], 0
+    for fold in folds:
+        _, task, sizes = np.unique(tasks[fold.test], return_inverse=True, return_counts=True)
+        lone += int((sizes == 1).sum())
+        test = fold.test[sizes[task] > 1]
+        left += [replace(fold, test=test)] if test.size else []
+    if not left:
+        raise CostModelError(
+            f"An evaluation must have tasks of two configs or more to choose among, but each of its {lone} "
+            "tasks has one, as in a list of the best configs. Evaluate on a dataset that has others too, or "
+            "learn from fewer of them."
+        )
+    return tuple(left), lone
 
 
 def sample_tasks(rows: pd.DataFrame, folds: Sequence[Fold], count: int) -> tuple[Fold, ...]:

@@ -11,7 +11,7 @@ from costmodel.learners._base import Learner, Prediction
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
-from costmodel.learners._stored_state import StoredState
+from costmodel.learners._stored_state import StoredState, check_positions
 from costmodel.learners._training import check_features, prepare
 from costmodel.learners.known._departures import KernelDepartures
 from costmodel.learners.trees._xgboost import XGBoostLearner
@@ -107,8 +107,7 @@ class KnownElsewhere(Learner):
         self.width_ = stored.count("width")
         self.scaled.load_state(stored.part("scaled"))
         self.departures_ = self._unfitted().load_state(stored.part("departures"))
-        if not all(0 <= at < self.width_ for at in self.platform_columns):
-            raise ValueError(f"platform_columns must be below {self.width_}, but are {self.platform_columns}")
+        check_positions(self.width_, *self.platform_columns)
         return self
 
     def _unfitted(self) -> KernelDepartures:

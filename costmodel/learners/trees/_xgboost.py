@@ -10,6 +10,7 @@ from costmodel.arrays import FloatArray
 from costmodel.columns import Column, position
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import register
+from costmodel.learners._stored_state import check_positions
 from costmodel.learners._training import Training, lower_bound
 from costmodel.learners.trees._boosting import BoostedTrees
 
@@ -46,6 +47,12 @@ class XGBoostLearner(BoostedTrees):
         """Latency, and -log latency as score."""
         log_latency = self._margin(X) + lower_bound(X, self.baseline_column)
         return Prediction(-log_latency, np.exp(log_latency))
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        super().load_state(state)
+        check_positions(self.width_, self.baseline_column)
+        return self
 
     def _labels(self, training: Training) -> dict[str, Any]:
         return {"label": training.clipped_log_latency - lower_bound(training.X, self.baseline_column)}
