@@ -11,6 +11,7 @@ from msgspec.structs import replace
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from figures import Compared, Figures, Step, compared, load, read, table, uncompared
 from options import parse_options
+from pages import PageCheck, check_pages
 from steps import ROOT, Done, Runner, looks_alike
 
 
@@ -25,15 +26,18 @@ def main() -> None:
     able = [step for step in wanted if runner.caches or not step.needs_caches]
     done = {each.step: each for each in runner.all(able, options.processes)}
     rows = [*compare(figures, wanted, runner, done), *compare_pictures(able, runner)]
+    pages = check_pages()
     print(table(rows))
+    print(table_of_pages(pages))
     print(costs(done))
     for each in done.values():
         if each.failed:
             print(f"\n{each.step} failed: {' '.join(each.command)}\n{each.failed}")
     if options.json:
-        document = {"figures": rows, "steps": list(done.values())}
+        document = {"figures": rows, "pages": pages, "steps": list(done.values())}
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    sys.exit(int(any(row.status.startswith(("no", "failed")) for row in rows)))
+    failed = any(row.status.startswith(("no", "failed")) for row in rows)
+    sys.exit(int(failed or any(page.differ for page in pages)))
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -106,6 +110,18 @@ def compare_pictures(steps: Sequence[Step], runner: Runner) -> list[Compared]:
             status = "yes" if looks_alike(drawn, committed) else "no"
             rows.append(Compared(f"picture {drawn.name}", step.name, (), (), status, picture.committed))
     return rows
+
+
+def table_of_pages(pages: Sequence[PageCheck]) -> str:
+    """How many rows of the tables of each experiment's page agree with the results beside it."""
+    head = "| page | rows that agree | gathered | not compared | differ: lines |"
+    lines = ["", head, "| --- | ---: | ---: | ---: | --- |"]
+    for page in pages:
+        differ = ", ".join(str(row.line) for row in page.differ)
+        lines.append(
+            f"| {page.page} | {page.agree} | {page.gathered} | {page.not_compared} | {differ or '-'} |"
+        )
+    return "\n".join(lines)
 
 
 def costs(done: Mapping[str, Done]) -> str:

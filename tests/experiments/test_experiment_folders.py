@@ -49,7 +49,6 @@ def needed(folder: Path) -> list[str]:
     """Arguments that have no default."""
     names = {
         "all_sources": ["--out", "o"],
-        "cuda_transfer": ["data"],
         "few_shot": ["data"],
         "foreign_spaces": ["data"],
         "kernel_tuner": ["data", "--out", "o"],

@@ -15,6 +15,68 @@ FOLDER = ROOT / "experiments" / "reproduce"
 
 
 @pytest.fixture(scope="module")
+def pages() -> Iterator[ModuleType]:
+    """The module that compares pages of experiments with their results."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        import pages
+
+        yield pages
+    finally:
+        sys.path.remove(str(FOLDER))
+        sys.modules.pop("pages", None)
+
+
+def test_every_page_of_an_experiment_says_what_its_results_hold(pages: ModuleType) -> None:
+    checked = pages.check_pages()
+    differ = {page.page: [row.text for row in page.differ] for page in checked if page.differ}
+    assert differ == {}
+    assert sum(page.agree + page.gathered for page in checked) > 650
+
+
+RESULTS = {
+    "summary": [
+        {"model": "guarded", "share": 0.8254, "most": 1.25, "latency_s": 3.14e-5},
+        {"model": "unguarded", "share": 0.8872, "most": 31.0, "latency_s": 2.7e-5},
+        *({"model": f"variant {i}", "share": 0.1 + 0.001 * i, "most": 40.0 + i} for i in range(30)),
+    ],
+    "tasks": [{"needed": i} for i in range(100)],
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "differ"),
+    [
+        ("| guarded | 83 % | 1.25 |", False),
+        ("| guarded | 0.825 | 31.4 us |", False),
+        ("| guarded | 85 % | 1.25 |", True),  # there is an 85, but not beside 1.25
+        ("| guarded | 83 % | 31.0 |", True),  # of two entries
+        ("| 7 of them | 0.83 |", False),  # what it is called by is no result
+    ],
+)
+def test_a_row_must_be_of_one_part_of_the_results(
+    pages: ModuleType, tmp_path: Path, table: str, differ: bool
+) -> None:
+    head = "| model | share | most |\n| --- | ---: | ---: |\n"
+    (tmp_path / "result.json").write_text(json.dumps(RESULTS))
+    (tmp_path / "README.md").write_text(f"# Title\n\n{head}{table}\n")
+    found = pages.check_page(tmp_path)
+    assert (len(found.differ), found.agree) == ((1, 0) if differ else (0, 1))
+
+
+def test_tables_from_elsewhere_are_counted_apart(pages: ModuleType, tmp_path: Path) -> None:
+    head = "| model | share |\n| --- | ---: |\n"
+    (tmp_path / "result.json").write_text(json.dumps(RESULTS))
+    (tmp_path / "README.md").write_text(
+        f"<!-- not in the results: by hand -->\n\n{head}| a | 0.555 |\n\n"
+        f"<!-- from all of the results -->\n\n{head}| b | 83 % of 31.0 |\n\n{head}| c | 0.555 |\n"
+    )
+    found = pages.check_page(tmp_path)
+    assert (found.agree, found.gathered, found.not_compared) == (0, 1, 1)
+    assert [row.text for row in found.differ] == ["| c | 0.555 |"]
+
+
+@pytest.fixture(scope="module")
 def figures() -> Iterator[ModuleType]:
     """The experiment's module."""
     sys.path.insert(0, str(FOLDER))
