@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from costmodel import progress as progress_module
+from costmodel.report import _progress as progress_module
 from costmodel.report._progress import Progress, duration, track
 
 

@@ -23,7 +23,8 @@ from costmodel.tuning.report._curves import (
     searched_curves,
 )
 from costmodel.tuning.report._figures import PredictedPoints, ProgressCurve
-from costmodel.tuning.report._page import ReportTable, SearchReport, render_report, write_report
+from costmodel.report._table import TextTable
+from costmodel.tuning.report._page import SearchReport, render_report, write_report
 
 pytestmark = pytest.mark.white_box
 
@@ -35,7 +36,7 @@ def report():
     return SearchReport(
         title="a & b",
         answer=["Run <b>this</b>."],
-        tables=[ReportTable("Kernels", ("config", "us"), [["<i>x</i>", "1.0"]])],
+        tables=[TextTable("Kernels", ("config", "us"), [["<i>x</i>", "1.0"]])],
         curves=[BudgetCurve(BEST_MEASURED, {8: 2e-5, 132: 1e-5}), BudgetCurve(CHOSEN, {8: 2e-5, 132: 2e-5})],
         sms=[8, 132],
         unit="SMs",
