@@ -17,13 +17,13 @@ from .transfer.prediction._model import Model as Model
 from .transfer.prediction._model import load_model as load_model
 from .tuning._collect import collect as collect
 from .tuning._evaluate import evaluate as evaluate
-from .tuning._goal import Goal as Goal
 from .tuning._places import Cpu as Cpu
 from .tuning._places import Gpu as Gpu
 from .tuning._places import Replay as Replay
 from .tuning._prior import Prior as Prior
+from .tuning._request import Goal as Goal
+from .tuning._request import SearchSettings as SearchSettings
 from .tuning._result import TuneResult as TuneResult
-from .tuning._settings import SearchSettings as SearchSettings
 from .tuning._training import train as train
 from .tuning._tune import tune as tune
 from .version import __version__ as __version__

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from costmodel.cli._help import PlainCommand, PlainGroup
-from costmodel.cli._interrupt import what_is_left
-from costmodel.cli._output import fit_console, log_printable, print_error
+from costmodel.cli._options import PlainCommand, PlainGroup
+from costmodel.cli._output import fit_console, log_printable, print_error, what_is_left
 from costmodel.errors import CostModelError
 from costmodel.printable import make_printable
 from costmodel.version import __version__

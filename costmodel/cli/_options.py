@@ -1,15 +1,95 @@
-"""Options and arguments that commands share, and how their values are checked before anything runs."""
+"""Options that commands share: how they are declared, completed and read, and the panels of their help."""
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from costmodel.cli._help import OUTPUT, SPLIT, WHAT_IF
-from costmodel.cli._interrupt import watch_output
+from costmodel.cli._output import watch_output
+from costmodel.errors import CostModelError
 from costmodel.files import check_picture, check_writable
+
+if TYPE_CHECKING:
+    from costmodel.shadow._service_watch import ServiceWatch
+    from costmodel.tuning._places import Place
+
+
+# Titles of panels, the same for every command.
+WHAT_TO_TUNE = "What to tune"
+MEASUREMENTS = "Where measurements come from"
+MODEL = "Model and history"
+SEARCH = "Search"
+DATASETS = "Datasets"
+SPLIT = "Split"
+LEARNERS = "Learners"
+TRACE = "Trace"
+WHAT_IF = "What if"
+MACHINES = "Machines"
+WORK = "Tuning work"
+RANDOM = "Options of random and few-shot splits"
+OUTPUT = "Output"
+TRACKING = "Tracking"
+# A command with fewer options than this shows all of them in one panel.
+_MANY = 10
+
+
+class PlainCommand(TyperCommand):
+    """Its help shows ``WORKLOAD`` instead of ``{WORKLOAD} <str>``, and no ``<bool>`` for flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its parameters, with the type and the panel that its help shows."""
+        return _plain(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The parts of its usage line: arguments that are required have no braces."""
+        return [re.sub(r"^\{(.*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+
+class PlainGroup(TyperGroup):
+    """A group of commands, whose help shows no type of a flag."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its parameters, each with the type that its help shows."""
+        return _plain(super().get_params(ctx))
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands, such as ``costmodel dataset``."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            cls=PlainGroup, add_completion=False, no_args_is_help=True, rich_markup_mode="markdown"
+        )
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """As ``typer.Typer.command``, for a command whose help is plain."""
+        return super().command(name, cls=PlainCommand, **settings)
+
+
+def _plain(params: Any) -> Any:
+    options = [each for each in params if each.param_type_name == "option"]
+    for each in params:
+        if each not in options or each.is_flag:
+            # What Typer prints for a type: a metavar says more, and a flag takes no value.
+            each.display_type_rich = _no_type
+    in_panels = [each for each in options if each.name != "help"]
+    if len(in_panels) < _MANY:
+        for each in options:
+            each.rich_help_panel = None
+    elif any(each.rich_help_panel for each in in_panels):
+        # Typer shows the options without a panel first.
+        for each in options:
+            each.rich_help_panel = each.rich_help_panel or "Help"
+    return params
+
+
+def _no_type(ctx: Any) -> None:
+    """No type."""
+
 
 # The largest number of anything that is counted, so that a slip of the finger is refused at once.
 _MOST = 1_000_000
@@ -144,3 +224,108 @@ DatasetArgument = Annotated[
         show_default=False,
     ),
 ]
+
+
+def complete_learner(incomplete: str) -> list[str]:
+    """Names of learners."""
+    from costmodel.learners._registry import learner_names
+
+    return [name for name in learner_names() if name.startswith(incomplete)]
+
+
+def complete_split(incomplete: str) -> list[str]:
+    """Strategies by which a dataset is split."""
+    from costmodel.dataset.splits._make import STRATEGIES
+
+    return [name for name in STRATEGIES if name.startswith(incomplete)]
+
+
+def complete_workload(incomplete: str) -> list[str]:
+    """Names of the catalogue's workloads."""
+    from costmodel.workloads._catalogue import catalogue
+
+    return [entry.workload.name for entry in catalogue() if entry.workload.name.startswith(incomplete)]
+
+
+def share_of(option: str, text: str | None) -> float | None:
+    """A share such as ``1%`` or ``0.01``; None for None.
+
+    Raises:
+        CostModelError: It is none, or not between 0 and 1.
+    """
+    if text is None:
+        return None
+    number, percent, rest = text.partition("%")
+    with suppress(ValueError):
+        share = float(number) / (100.0 if percent else 1.0)
+        if not rest and 0.0 < share < 1.0:
+            return share
+    raise CostModelError(f"{option} must be a share above 0 and below 1, such as 1%, but got {text!r}.")
+
+
+def numbers_of(option: str, text: str | None) -> tuple[float, ...]:
+    """Positive numbers such as ``16,32,132``; none for None.
+
+    Raises:
+        CostModelError: A part is no positive number.
+    """
+    if text is None:
+        return ()
+    with suppress(ValueError):
+        numbers = tuple(float(part) for part in text.split(","))
+        if all(0.0 < number < float("inf") for number in numbers):
+            return numbers
+    raise CostModelError(f"{option} must be positive numbers such as 16,32,132, but got {text!r}.")
+
+
+def budgets_of(text: str | None) -> tuple[int, ...]:
+    """SM budgets, in the order given.
+
+    Raises:
+        CostModelError: One is no positive whole number, or stands twice.
+    """
+    budgets = tuple(int(number) for number in numbers_of("--sms", text))
+    if budgets != numbers_of("--sms", text) or len(set(budgets)) < len(budgets):
+        raise CostModelError(f"--sms must be distinct whole numbers such as 16,32,132, but got {text!r}.")
+    return budgets
+
+
+def names_of(text: str | None) -> tuple[str, ...] | None:
+    """Names such as ``cuda,library``; None for None."""
+    return None if text is None else tuple(part.strip() for part in text.split(","))
+
+
+def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch | None":
+    """The watch of a service by the file of its latencies and what its p99 may rise by; None for no file.
+
+    Raises:
+        CostModelError: The share is none, or there is no service that it is of.
+    """
+    share = share_of("--may-lose", may_lose)
+    if beside is None:
+        if share is not None:
+            raise CostModelError("--may-lose must be what a service may lose: name its file with --beside.")
+        return None
+    from costmodel.shadow._service_watch import ServiceWatch
+
+    return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)
+
+
+def place_of(runner: str, replay: str | None, device: str | None, watch: "ServiceWatch | None") -> "Place":
+    """The place to measure that the options name.
+
+    Raises:
+        CostModelError: A runner is named beside records to replay.
+    """
+    from costmodel.tuning._places import Beside, Replay, find_place
+
+    if runner == "replay":
+        place: Place = Replay(replay, device)
+    elif replay is not None or device is not None:
+        raise CostModelError(
+            f"Records to replay, and the device that they are of, must be named without a runner, but got "
+            f"{runner}. Leave one of them out."
+        )
+    else:
+        place = find_place(runner)
+    return Beside(place, watch) if watch else place

@@ -1,16 +1,18 @@
-"""Where and how the commands print."""
+"""Where and how the commands print, and what they say when they are interrupted."""
 
 import logging
 import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markdown import Markdown
@@ -22,6 +24,7 @@ from costmodel.printable import make_printable
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import Split
+
 
 # A file or a pipe has no width of its own.
 _PIPE_WIDTH = 140
@@ -159,3 +162,38 @@ def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
     part.title = None
     part.columns = [replace(column, _index=i) for i, column in enumerate(columns)]
     return part
+
+
+_OUTPUTS = "costmodel.outputs"
+_GO_ON = "Run the same command again: it goes on where it stopped."
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Tell whom interrupts this that the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_GO_ON) from None
+
+
+def watch_output(context: typer.Context, path: Path) -> None:
+    """Remember what is at a place that the command will write to; later calls for it change nothing."""
+    context.meta.setdefault(_OUTPUTS, {}).setdefault(path, _state(path))
+
+
+def what_is_left(context: typer.Context) -> str:
+    """Which of the places that are watched the command has written to, as a sentence."""
+    before = context.meta.get(_OUTPUTS, {})
+    written = [str(path) for path, state in before.items() if _state(path) != state]
+    return f"Written until then: {', '.join(written)}." if written else "Nothing was written."
+
+
+def _state(path: Path) -> dict[Path, int]:
+    """When a file, or each file directly in a folder, was changed last; half-written ones are not there."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return {
+        each: each.lstat().st_mtime_ns
+        for each in files
+        if each.exists() and not each.name.endswith((".partial", ".lock"))
+    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from costmodel.cli._help import TRACKING
+from costmodel.cli._options import TRACKING
 from costmodel.cli._output import print_line
 
 if TYPE_CHECKING:

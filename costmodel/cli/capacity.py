@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._help import MACHINES, OUTPUT, WORK
-from costmodel.cli._options import JsonOption, count_option, output_option, seed_option
+from costmodel.cli._options import (
+    MACHINES,
+    OUTPUT,
+    WORK,
+    JsonOption,
+    count_option,
+    output_option,
+    seed_option,
+)
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from costmodel.cli._help import CommandGroup
-from costmodel.cli._interrupt import resumable
-from costmodel.cli._options import JsonOption, count_option, number_option, output_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._options import CommandGroup, JsonOption, count_option, number_option, output_option
+from costmodel.cli._output import print_line, print_table, resumable, titled_table, write_json
 from costmodel.report._progress import duration
 
 app = CommandGroup()

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from costmodel.cli._help import CommandGroup
-from costmodel.cli._options import JsonOption, count_option
+from costmodel.cli._options import CommandGroup, JsonOption, count_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:

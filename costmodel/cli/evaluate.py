@@ -6,14 +6,19 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import asdict
 
-from costmodel.cli._complete import complete_learner, complete_split
 from costmodel.cli._evaluate_report import print_report
-from costmodel.cli._help import DATASETS, LEARNERS, MEASUREMENTS, OUTPUT, SPLIT
 from costmodel.cli._options import (
+    DATASETS,
+    LEARNERS,
+    MEASUREMENTS,
+    OUTPUT,
+    SPLIT,
     DatasetArgument,
     FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
+    complete_learner,
+    complete_split,
     count_option,
     output_option,
     said,

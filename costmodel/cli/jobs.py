@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from costmodel.cli._complete import complete_workload
-from costmodel.cli._help import CommandGroup
-from costmodel.cli._interrupt import resumable
-from costmodel.cli._options import JsonOption, count_option, output_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
-from costmodel.cli._tune_options import budgets_of
+from costmodel.cli._options import (
+    CommandGroup,
+    JsonOption,
+    budgets_of,
+    complete_workload,
+    count_option,
+    output_option,
+)
+from costmodel.cli._output import print_line, print_table, resumable, titled_table, write_json
 
 if TYPE_CHECKING:
     from costmodel.jobs._job import JobFile

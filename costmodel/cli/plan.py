@@ -5,10 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._help import MODEL, OUTPUT, TRACE, WHAT_IF
-from costmodel.cli._options import JsonOption, SweepOption, count_option, number_option, output_option
+from costmodel.cli._options import (
+    MODEL,
+    OUTPUT,
+    TRACE,
+    WHAT_IF,
+    JsonOption,
+    SweepOption,
+    count_option,
+    number_option,
+    output_option,
+)
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
-from costmodel.cli._sweep_table import print_sweep
+from costmodel.cli.model import print_sweep
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,11 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._complete import complete_learner, complete_workload
-from costmodel.cli._help import MEASUREMENTS, MODEL, OUTPUT, SEARCH, WHAT_TO_TUNE
-from costmodel.cli._interrupt import resumable, watch_output
-from costmodel.cli._options import JsonOption, count_option, dims_of, output_option, seed_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._options import (
+    MEASUREMENTS,
+    MODEL,
+    OUTPUT,
+    SEARCH,
+    WHAT_TO_TUNE,
+    JsonOption,
+    budgets_of,
+    complete_learner,
+    complete_workload,
+    count_option,
+    dims_of,
+    names_of,
+    numbers_of,
+    output_option,
+    place_of,
+    seed_option,
+    service_watch_of,
+    share_of,
+)
+from costmodel.cli._output import print_line, print_table, resumable, titled_table, watch_output, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -21,7 +37,6 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.cli._tune_options import budgets_of, names_of, numbers_of, place_of, service_watch_of, share_of
 
 if TYPE_CHECKING:
     from costmodel.tuning._result import TuneResult
@@ -305,13 +320,12 @@ def tune(
     """
     from costmodel.dataset._used import dataset_used
     from costmodel.dataset.table._read import load_dataset
-    from costmodel.tuning._goal import Goal
     from costmodel.tuning._knowledge import NOTHING
     from costmodel.tuning._prior import Prior
-    from costmodel.tuning._settings import SearchSettings
+    from costmodel.tuning._request import Goal, SearchSettings
     from costmodel.tuning._tune import tune as search
-    from costmodel.tuning.report._content import page_of
     from costmodel.tuning.report._describe import describe_page, describe_search
+    from costmodel.tuning.report._page import page_of
 
     goal = Goal(
         budgets_of(sms),

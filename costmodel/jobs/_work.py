@@ -25,7 +25,7 @@ from costmodel.records._store import read_records
 from costmodel.tuning._collect import collect
 from costmodel.tuning._places import Cpu, Gpu, Place, Replay
 from costmodel.tuning._prior import Prior
-from costmodel.tuning._settings import SearchSettings
+from costmodel.tuning._request import SearchSettings
 from costmodel.tuning._tune import tune
 
 # A worker with nothing to do looks for work so often.

@@ -1,6 +1,5 @@
 from ._collect import collect as collect
 from ._evaluate import evaluate as evaluate
-from ._goal import Goal as Goal
 from ._kernels import check_kernels as check_kernels
 from ._kernels import list_kernels as list_kernels
 from ._places import Beside as Beside
@@ -9,8 +8,9 @@ from ._places import Gpu as Gpu
 from ._places import Replay as Replay
 from ._prior import Prior as Prior
 from ._propose import propose as propose
+from ._request import Goal as Goal
+from ._request import SearchSettings as SearchSettings
 from ._result import TuneResult as TuneResult
-from ._settings import SearchSettings as SearchSettings
 from ._shipped import pretrain as pretrain
 from ._shipped import pretrained as pretrained
 from ._training import train as train

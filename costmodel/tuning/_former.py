@@ -9,10 +9,9 @@ from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.tuning._goal import Goal
 from costmodel.tuning._places import Beside, Cpu, Gpu, Place, Replay, find_place
 from costmodel.tuning._prior import Prior
-from costmodel.tuning._settings import SearchSettings
+from costmodel.tuning._request import Goal, SearchSettings
 
 _GOAL = ("objective", "weights", "portfolio", "free_sms")
 _PRIOR = ("model", "learn_from", "start_from", "learner", "keep_twins_apart")

@@ -19,7 +19,7 @@ from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.report._progress import Progress
-from costmodel.tuning._family_place import open_family
+from costmodel.tuning._subject import open_family
 
 _ARCHITECTURE = "sm_90"
 INTERPRETER = "interpreter"

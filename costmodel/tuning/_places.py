@@ -18,8 +18,7 @@ from costmodel.report._progress import Progress
 from costmodel.shadow._service_watch import ServiceWatch
 from costmodel.shadow._watched_runner import WatchedRunner
 from costmodel.shadow._watched_service import WatchedService
-from costmodel.tuning._goal import Goal
-from costmodel.tuning._settings import SearchSettings
+from costmodel.tuning._request import Goal, SearchSettings
 from costmodel.tuning._shipped import shipped_with
 from costmodel.tuning._subject import Subject
 

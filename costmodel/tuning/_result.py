@@ -9,13 +9,11 @@ from costmodel.report._table import TextTable
 from costmodel.search._search import Search
 from costmodel.search._trial import Trial
 from costmodel.tuning.report._answer import answer
-from costmodel.tuning.report._content import page_of, values_of
 from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
 from costmodel.tuning.report._figures import curves_figure
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._frame import trials_frame
-from costmodel.tuning.report._page import write_report
-from costmodel.tuning.report._tables import kernels_table, trials_table
+from costmodel.tuning.report._page import page_of, values_of, write_report
+from costmodel.tuning.report._tables import kernels_table, trials_frame, trials_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,7 +1,7 @@
 """``train``: fit one model to a dataset, and evaluate it on held-out workloads."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,9 @@ from costmodel.errors import CostModelError
 from costmodel.evaluation._cross_validate import ModelFactory, cross_validate
 from costmodel.evaluation.judging._statistics import coverage
 from costmodel.evaluation.judging._task import judge_tasks
+from costmodel.evaluation.pictures._draw import plot_held_out
 from costmodel.learners._registry import DEFAULT_LEARNER
+from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._make import make_model
 from costmodel.transfer._rows import LearningRows
@@ -154,3 +156,25 @@ def _metrics(tasks: "pd.DataFrame") -> dict[str, float]:
         "interval_width": found["interval_width"],
     }
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def describe_training(model: Model) -> Iterator[Item]:
+    """What a model learned from, how good it is on what was held out, and those results by task."""
+    about, tasks = model.metadata, model.held_out_tasks
+    devices = ", ".join(device.name for device in about.devices)
+    yield Note(
+        f"Learned from {about.rows:,} measurements of {len(about.workloads)} workloads ({about.tasks} tasks) "
+        f"on {devices}; judged by {0 if tasks is None else len(tasks)} tasks held out. "
+        "`mlflow.pyfunc.load_model` loads the model; `costmodel.transfer.kernel_frame` makes what it "
+        "predicts from."
+    )
+    yield Metric("learned/measurements", about.rows)
+    yield Metric("learned/tasks", about.tasks)
+    yield Metric("learned/workloads", len(about.workloads))
+    yield from (Metric(name, value) for name, value in about.metrics.items())
+    yield Tag("devices", devices)
+    yield Tag("headline", "score_at_1")
+    yield Artifact.of_text("columns.txt", "\n".join(about.columns) + "\n")
+    if tasks is not None:
+        yield Table("tables/tasks.csv", tasks)
+        yield Artifact("plots/held_out.png", partial(plot_held_out, tasks))

@@ -8,6 +8,7 @@ import pytest
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
+from costmodel.report._table import TextTable
 from costmodel.search import Objective, SearchResult, Trial
 from costmodel.search._objective import ObjectiveName
 from costmodel.search._portfolio import BudgetRange
@@ -23,7 +24,6 @@ from costmodel.tuning.report._curves import (
     searched_curves,
 )
 from costmodel.tuning.report._figures import PredictedPoints, ProgressCurve
-from costmodel.report._table import TextTable
 from costmodel.tuning.report._page import SearchReport, render_report, write_report
 
 pytestmark = pytest.mark.white_box

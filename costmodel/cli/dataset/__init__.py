@@ -1,10 +1,8 @@
 """``costmodel dataset``: makes datasets of measurements, checks, splits, compares and exports them."""
 
-from costmodel.cli._help import CommandGroup
-from costmodel.cli.dataset._append import append
-from costmodel.cli.dataset._build import build, merge
-from costmodel.cli.dataset._describe import describe
-from costmodel.cli.dataset._diff import diff
+from costmodel.cli._options import CommandGroup
+from costmodel.cli.dataset._build import append, build, merge
+from costmodel.cli.dataset._describe import describe, diff
 from costmodel.cli.dataset._export import export
 from costmodel.cli.dataset._split import split
 from costmodel.cli.dataset._validate import validate

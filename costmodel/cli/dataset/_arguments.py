@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._options import OTHER_DATASETS
+from costmodel.cli._output import print_line
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
+    from costmodel.dataset._papers import BuildReport
     from costmodel.dataset.importers._base import ReadOptions
+
 
 DatasetPath = Annotated[
     Path,
@@ -91,3 +94,15 @@ def _sizes(text: str) -> tuple[int, ...]:
             f"--problem-size must be one to three sizes from 1 with commas between them, but got {text!r}."
         )
     return sizes
+
+
+def print_report(report: "BuildReport") -> None:
+    """Print what became of the records, and what to know of them."""
+    print_line(
+        f"{report.path}: {report.measurements:,} of {report.records:,} records, {report.duplicates:,} "
+        f"dropped as duplicates, {sum(report.rejects.values()):,} rejected; sha256 {report.sha256[:16]}",
+    )
+    for reason, count in report.rejects.items():
+        print_line(f"  {count:,} rejected: {reason}")
+    for finding in report.findings:
+        print_line(f"  {finding.severity}: {finding.concerns}: {finding.message}")

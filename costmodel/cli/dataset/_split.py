@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from costmodel.cli._help import RANDOM, SPLIT
-from costmodel.cli._interrupt import watch_output
 from costmodel.cli._options import (
+    RANDOM,
+    SPLIT,
     FoldsOption,
     JsonOption,
     KeepTwinsApartOption,
@@ -16,7 +16,7 @@ from costmodel.cli._options import (
     number_option,
     seed_option,
 )
-from costmodel.cli._output import print_line, print_table, print_twins, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, print_twins, titled_table, watch_output, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:

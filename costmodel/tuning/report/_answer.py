@@ -10,8 +10,7 @@ from costmodel.search._portfolio import served_s
 from costmodel.search._result import SearchResult
 from costmodel.shadow._service_report import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
-from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._words import budget, decisions, microseconds, milliseconds, origin
+from costmodel.tuning.report._findings import Findings, budget, decisions, microseconds, milliseconds, origin
 
 
 def answer(found: Findings) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
 from costmodel.tuning.report._figures import curves_figure, predictions_figure, progress_figure
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._frame import trials_frame
 from costmodel.tuning.report._page import SearchReport, write_report
+from costmodel.tuning.report._tables import trials_frame
 
 # Names of a metric, and the curve of another choice that the latency found is divided by.
 _RATIOS = {"latency_over_best_known": BEST_KNOWN, "latency_over_whole_choice": WHOLE_CHOICE}

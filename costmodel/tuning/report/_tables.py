@@ -2,12 +2,19 @@
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from costmodel.report._table import TextTable
+from costmodel.search._result import SearchResult
 from costmodel.search._trial import Trial
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
-from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._words import launches, microseconds
+from costmodel.tuning.report._findings import Findings, launches, microseconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 # At a single budget, the latency of a trial is also told as a multiple of what others would choose.
 _RATIOS = {BEST_KNOWN: "x best", WHOLE_CHOICE: "x whole"}
@@ -66,3 +73,30 @@ def _cells(found: Findings, rank: int, trial: Trial) -> Iterator[tuple[str, str]
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
+
+
+def trials_frame(search: SearchResult) -> "pd.DataFrame":
+    """One row a trial, in the order in which they were proposed.
+
+    Columns: ``trial`` (its number), ``config_id``, ``outcome``, ``latency_s``, ``predicted_latency_s``,
+    ``error``, and the decisions of the config as a text. Of a search over several SM budgets, outcome and
+    latencies stand once a budget, with its SMs behind the name: ``latency_s_32``. What there is not is NaN.
+    """
+    import pandas as pd
+
+    return pd.DataFrame([_row(trial) for trial in search.trials])
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    predicted = trial.predicted_latency_s or (None,) * len(trial.sms)
+    row: dict[str, Any] = {"trial": trial.number, "config_id": trial.candidate.config.config_id}
+    for sms, outcome, latency_s, expected_s in zip(
+        trial.sms, trial.outcomes, trial.latency_s, predicted, strict=True
+    ):
+        at = f"_{sms}" if len(trial.sms) > 1 else ""
+        row |= {
+            f"outcome{at}": outcome.value,
+            f"latency_s{at}": latency_s if np.isfinite(latency_s) else np.nan,
+            f"predicted_latency_s{at}": np.nan if expected_s is None else expected_s,
+        }
+    return row | {"error": trial.error, "config": repr(trial.candidate.config.decisions)}
