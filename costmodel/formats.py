@@ -67,6 +67,12 @@ _BEST_ONLY = "It names best configs without their timings."
 # A file looks like the first that it is of: those that are told by more stand before those told by less.
 FORMATS = (
     FileFormat(
+        "tvm-database",
+        "a database of costmodel's options for TVM",
+        _BUILD,
+        lambda h: bool(re.search(r'^\{"crc32":[^{]*\{"type": ?"(program|measured)"', h.text, re.MULTILINE)),
+    ),
+    FileFormat(
         "record-store",
         "a record store",
         _BUILD,

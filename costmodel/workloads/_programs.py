@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from costmodel.errors import MissingExtraError
+from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
 
@@ -35,3 +38,23 @@ def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> W
         if structural_equal(bare, without_annotations(written_as(workload))):
             return workload
     return None
+
+
+def find_space(module: Any, kind: TargetKind) -> Any:
+    """Return the design space of the operator that ``module["main"]`` is, else of the module itself.
+
+    Args:
+        module: The ``tvm.IRModule``, not scheduled.
+        kind: Kind of device.
+
+    Returns:
+        The space; None where the module cannot be read.
+    """
+    try:
+        found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
+        if found:
+            return open_space(found, kind)
+        source = ProgramSource.of(module)
+        return source.space(source.workloads[0], kind)
+    except Exception:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
+        return None

@@ -16,6 +16,7 @@ from costmodel.dataset.importers._triton_autotune import read_triton_autotune
 from costmodel.dataset.importers._tunable_op import read_tunable_op
 from costmodel.dataset.importers.kernel_tuner._cache import read_kernel_tuner
 from costmodel.dataset.importers.metaschedule._database import RECORDS_NAME, read_metaschedule, read_programs
+from costmodel.dataset.importers.metaschedule._tuned_database import read_tuned_database
 from costmodel.dataset.importers.t4._file import read_t4
 from costmodel.dataset.importers.tables._file import read_table
 from costmodel.dataset.table._files import DataFiles
@@ -39,6 +40,7 @@ READERS: Mapping[str, Reader] = {
     "nvbench-table": read_nvbench_table,
     "parquet": read_dataset,
     "record-store": read_store,
+    "tvm-database": read_tuned_database,
     "t4": read_t4,
     "triton-autotune": read_triton_autotune,
     "tunableop": read_tunable_op,

@@ -11,13 +11,12 @@ import tvm_ffi
 from costmodel.arrays import FloatArray
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
-from costmodel.kernels.metaschedule._sample import lowered_launches, open_space
-from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._config_batch import config_batches
-from costmodel.records._platform import Platform, TargetKind
+from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
-from costmodel.workloads._programs import recognise_program
+from costmodel.workloads._programs import find_space
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
 _REMEMBERED = 8192
@@ -45,7 +44,7 @@ class Program:
         """
         kind = target_kind(target)
         self.key = program_key(module)
-        self.space = _space_of(module, kind) if kind else None
+        self.space = find_space(module, kind) if kind else None
         self.workload = self.space.workload if self.space else Workload(f"tvm.program_{self.key}", {}, "")
         self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
@@ -102,15 +101,3 @@ def tell(task: str, verdict: str) -> None:
 def program_key(module: Any) -> str:
     """Return the structural hash of a module in hexadecimal, independent of process and names."""
     return f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
-
-
-def _space_of(module: Any, kind: TargetKind) -> Any:
-    """The design space of the operator that a module is, else of the module; None where it cannot be read."""
-    try:
-        found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
-        if found:
-            return open_space(found, kind)
-        source = ProgramSource.of(module)
-        return source.space(source.workloads[0], kind)
-    except Exception:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
-        return None

@@ -1,5 +1,6 @@
 """Kernels of a program that nobody has recognised, by the traces that schedule it."""
 
+from functools import cached_property
 from typing import Any
 
 from costmodel.kernels.metaschedule._database_json import plain_json
@@ -18,8 +19,6 @@ class TracedProgram:
 
     def __init__(self, structural_hash: str, text: str) -> None:
         self._row = structural_hash, text
-        self._module: Any = None
-        self._is_read = False
 
     def replay(self, trace: Any) -> Any:
         """The schedule that a trace makes of the program: 5 to 30 ms.
@@ -30,13 +29,12 @@ class TracedProgram:
         Returns:
             The ``tvm.s_tir.Schedule``; None where program or trace cannot be read or applied.
         """
-        module = self._read()
-        if module is None:
+        if self.module is None:
             return None
         from tvm.s_tir import Schedule
         from tvm.s_tir.schedule import Trace
 
-        schedule = Schedule(module, debug_mask=0)
+        schedule = Schedule(self.module, debug_mask=0)
         try:
             if any(kind == "Tensorize" for kind, *_ in trace[0]):
                 register_tensor_intrinsics()  # which takes seconds
@@ -61,14 +59,12 @@ class TracedProgram:
         schedule = self.replay(trace)
         return () if schedule is None else lowered_launches(schedule.mod)
 
-    def _read(self) -> Any:
-        """The program; None where it cannot be read."""
-        if not self._is_read:
-            from tvm.s_tir import meta_schedule as ms
+    @cached_property
+    def module(self) -> Any:
+        """The ``tvm.IRModule``; None where it cannot be read."""
+        from tvm.s_tir import meta_schedule as ms
 
-            self._is_read = True
-            try:
-                self._module = ms.database.Workload.from_json(list(self._row)).mod
-            except Exception:  # noqa: BLE001 (a program of another version of TVM, or damaged)
-                self._module = None
-        return self._module
+        try:
+            return ms.database.Workload.from_json(list(self._row)).mod
+        except Exception:  # noqa: BLE001 (a program of another version of TVM, or damaged)
+            return None

@@ -12,18 +12,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.kernels.metaschedule._traced_program import TracedProgram
-from costmodel.kernels.metaschedule._without_torch import import_tvm_for
-from costmodel.records._candidate import Config, KernelLaunch
+from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
+
+if TYPE_CHECKING:
+    from costmodel.kernels.metaschedule._traced_program import TracedProgram
 
 _MOST_S = 60.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
 _MOST_START_S = 300.0  # on a busy machine
@@ -35,12 +35,13 @@ class _Question(msgspec.Struct):
     """What to do with a trace.
 
     Attributes:
-        task: ``replay`` it, ``lower`` what it makes, or ``read`` the config of our space that it is.
+        task: ``replay`` it, ``lower`` what it makes, ``read`` the config of our space that it is, or
+            ``recognise`` the candidate that it is, for either kind of device.
         subject: Of a foreign program its structural hash and its text, of one of ours workload and kind.
         trace: The trace in JSON.
     """
 
-    task: Literal["replay", "lower", "read"]
+    task: Literal["replay", "lower", "read", "recognise-cuda", "recognise-cpu"]
     subject: tuple[str, str]
     trace: Any
 
@@ -89,6 +90,15 @@ class TraceWorker:
         """
         answer = self._ask(_Question("read", (workload.name, kind), trace))
         return None if answer is None else msgspec.convert(answer, Config)
+
+    def recognise(self, program: tuple[str, str], kind: TargetKind, trace: Any) -> Candidate | None:
+        """Return the candidate that tuning such a program calls a trace; None where it is of no space.
+
+        It has its launches where these do not follow from its decisions; see ``replay``.
+        """
+        task: Any = f"recognise-{kind}"
+        answer = self._ask(_Question(task, program, trace))
+        return None if answer is None else msgspec.convert(answer, Candidate)
 
     def _ask(self, question: _Question) -> Any:
         try:
@@ -155,14 +165,29 @@ def _read_line(process: "subprocess.Popen[bytes]", most_s: float) -> bytes:
     return process.stdout.readline() if ready else b""
 
 
+# What follows runs in the process alone, which alone loads what it takes.
+
+
 @lru_cache(maxsize=64)
-def _program(structural_hash: str, text: str) -> TracedProgram:
+def _program(structural_hash: str, text: str) -> "TracedProgram":
+    from costmodel.kernels.metaschedule._traced_program import TracedProgram
+
     return TracedProgram(structural_hash, text)
 
 
 @lru_cache(maxsize=64)
 def _space(workload: str, kind: TargetKind) -> Any:
+    from costmodel.kernels.metaschedule._sample import open_space
+
     return open_space(Workload.parse(workload), kind)
+
+
+@lru_cache(maxsize=64)
+def _space_of_program(structural_hash: str, text: str, kind: TargetKind) -> Any:
+    from costmodel.workloads._programs import find_space
+
+    module = _program(structural_hash, text).module
+    return None if module is None else find_space(module, kind)
 
 
 def _answer(question: _Question) -> Any:
@@ -171,15 +196,29 @@ def _answer(question: _Question) -> Any:
         return _program(first, second).replayed(question.trace)
     if question.task == "lower":
         return _program(first, second).launches(question.trace)
+    if question.task != "read":
+        return _recognise(first, second, question.task.removeprefix("recognise-"), question.trace)
     try:
         return _space(first, second).config_of(question.trace)
     except CostModelError:
         return None
 
 
+def _recognise(structural_hash: str, text: str, kind: TargetKind, trace: Any) -> Candidate | None:
+    space = _space_of_program(structural_hash, text, kind)
+    schedule = _program(structural_hash, text).replay(trace) if space else None
+    config = space.config_like(schedule.trace) if schedule else None
+    if config is None:
+        return None
+    follows = kind == "cuda" and not space.workload.is_program
+    return Candidate(space.workload, space.name, config, () if follows else space.counted(schedule.mod))
+
+
 def _serve() -> None:
     """Answer the questions of standard input on standard output, which nothing else then writes to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to all processes of a command
+    from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+
     import_tvm_for("cpu")
     with os.fdopen(os.dup(1), "wb", buffering=0) as answers:
         os.dup2(2, 1)

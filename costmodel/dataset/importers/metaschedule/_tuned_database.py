@@ -1,0 +1,146 @@
+"""Databases of costmodel's options for TVM: programs, and what was measured of their traces where.
+
+A line is a checked one, as in a record store, and holds ``{"type": "program", "key": ..., "fields": [hash,
+text]}`` or ``{"type": "measured", "program": key, "device": ..., "trace": ...}``. Where TVM is installed,
+programs are recognised as tuning recognises them, so that models can learn from what was tuned.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.importers._base import InputFile, ReadOptions
+from costmodel.dataset.importers._entry import EntryError, seconds, utc
+from costmodel.dataset.importers._origin import Origin
+from costmodel.dataset.importers._platform_file import PlatformFile, find_named_device, platform_file_for
+from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.importers.metaschedule._database import NO_REASON
+from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels
+from costmodel.dataset.importers.metaschedule._trace import config_of_trace
+from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
+from costmodel.records._candidate import Candidate
+from costmodel.records._line_file import LineFile
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
+
+_KINDS: dict[str, DeviceKind] = {"cuda": "cuda", "rocm": "hip", "llvm": "cpu", "c": "cpu"}
+
+
+class _Program(msgspec.Struct, tag="program"):
+    """A program that was tuned."""
+
+    key: str
+    fields: tuple[str, str]
+
+
+class _Measured(msgspec.Struct, tag="measured"):
+    """The fields that are read of a measurement."""
+
+    program: str
+    device: str
+    isolation: Isolation
+    sms_requested: int
+    sms_granted: int
+    latencies_s: list[float]
+    trace: Any
+    full_target: str
+    measured_at: str = ""
+
+
+class _Target(msgspec.Struct):
+    """The field that is read of a target."""
+
+    kind: str
+
+
+def read_tuned_database(file: InputFile, options: ReadOptions) -> Source:
+    """Read what was tuned.
+
+    Raises:
+        CostModelError: The file is damaged before its last line.
+    """
+    with TraceWorker.opened() as worker:
+        return Source.of(file.path, _entries(file.path, options, worker))
+
+
+def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
+    origin, found = Origin.of(path), platform_file_for(path, options.platform)
+    programs: dict[str, tuple[str, str]] = {}
+    visits: dict[tuple[str, str], int] = {}
+    for number, line in LineFile(path, "the database").read_new():
+        try:
+            entry = msgspec.json.decode(line, type=_Program | _Measured)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            yield origin.reject(
+                "a line must be a program or a measurement of TVM", line.decode(errors="replace"), number
+            )
+            continue
+        if isinstance(entry, _Program):
+            programs[entry.key] = entry.fields
+            continue
+        try:
+            yield _measurement(entry, programs, _platform(entry, found, origin), worker, visits)
+        except EntryError as error:
+            yield origin.reject(str(error), line.decode(errors="replace"), number)
+
+
+def _measurement(
+    entry: _Measured,
+    programs: dict[str, tuple[str, str]],
+    platform: Platform,
+    worker: TraceWorker,
+    visits: dict[tuple[str, str], int],
+) -> Measurement:
+    """Make the measurement of an entry; the second of one kernel on one platform is a visit of its own.
+
+    Raises:
+        EntryError: It cannot be believed.
+    """
+    if entry.program not in programs:
+        raise EntryError("a measurement must stand behind its program")
+    latencies_s = tuple(seconds(latency, 1.0, "latencies") for latency in entry.latencies_s)
+    candidate = _candidate(entry, programs[entry.program], platform.device.kind, worker)
+    key = candidate.candidate_id, platform.platform_id
+    visits[key] = visits.get(key, -1) + 1
+    return Measurement(
+        candidate=candidate,
+        platform=platform,
+        outcome=Outcome.OK if latencies_s else Outcome.LAUNCH_ERROR,
+        latencies_s=latencies_s,
+        runs_per_repeat=1 if latencies_s else 0,
+        visit=min(visits[key], 1),
+        measured_at=utc(entry.measured_at),
+        error="" if latencies_s else NO_REASON,
+    )
+
+
+def _candidate(
+    entry: _Measured, program: tuple[str, str], kind: DeviceKind, worker: TraceWorker
+) -> Candidate:
+    """Make the candidate of a trace: of the program's space where TVM can tell it, else a foreign one."""
+    config = config_of_trace(entry.trace)  # also keeps what is no trace away from TVM
+    has_tvm = find_spec("tvm") is not None
+    ours = worker.recognise(program, kind, entry.trace) if has_tvm and kind != "hip" else None
+    return ours or ForeignKernels(*program, worker).candidate(config, entry.trace, lower=has_tvm)
+
+
+def _platform(entry: _Measured, found: PlatformFile | None, origin: Origin) -> Platform:
+    """Make the platform of an entry; a platform file may know more of its device.
+
+    Raises:
+        EntryError: Its target or SMs are none.
+    """
+    try:
+        kind = _KINDS[msgspec.json.decode(entry.full_target, type=_Target).kind]
+    except (msgspec.MsgspecError, ValueError, RecursionError, KeyError):
+        raise EntryError(f"the target of a measurement must be of kind {', '.join(_KINDS)}") from None
+    if not (0 <= entry.sms_granted < 2**31 and 0 <= entry.sms_requested < 2**31):
+        raise EntryError("SMs must be integers from 0")
+    device = found.platform.device if found else find_named_device(entry.device)
+    if device.name != entry.device or device.kind != kind:
+        device = Device(entry.device, kind, architecture="", sms=0, clock_mhz=0.0)
+    software = {"tvm_database": origin.text}
+    return Platform(device, entry.isolation, entry.sms_requested, entry.sms_granted, software)
