@@ -1,7 +1,5 @@
 """The CPU runner: the host's CPU with a budget of threads."""
 
-from typing import Any
-
 from costmodel.collector.runners._device_runner import DeviceRunner
 
 
@@ -12,9 +10,6 @@ class CpuRunner(DeviceRunner):
         CostModelError: If TVM is not installed.
     """
 
+    kind = "cpu"
     isolation = "threads"
     _unit = "threads"
-
-    def __init__(self, **settings: Any) -> None:
-        """Open the CPU; settings are those of ``DeviceRunner``."""
-        super().__init__("cpu", **settings)

@@ -3,7 +3,6 @@
 import os
 import threading
 from importlib.util import find_spec
-from typing import Any
 
 from costmodel.collector.device._job import DeviceSetup
 from costmodel.collector.runners._device_runner import DeviceRunner
@@ -30,23 +29,23 @@ class CudaRunner(DeviceRunner):
         CostModelError: If there is no GPU, or TVM or cuda-bindings is not installed.
     """
 
+    kind = "cuda"
     isolation = "green_context"
-
-    def __init__(self, **settings: Any) -> None:
-        """Open the GPU; settings are those of ``DeviceRunner``."""
-        if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
-            raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
-        if settings.get("lanes"):
-            check_shared_daemon()
-        self._daemon: MpsDaemon | None = None
-        self._starting = threading.Lock()
-        super().__init__("cuda", **settings)
+    _daemon: MpsDaemon | None = None
+    _starting = threading.Lock()
 
     def close(self) -> None:
         """End the workers, then the MPS daemon, and delete temporary files."""
         super().close()
         if self._daemon:
             self._daemon.close()
+
+    def _check_machine(self) -> None:
+        if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
+            raise MissingExtraError("Measuring on an NVIDIA GPU", "cuda")
+        if self._lanes:
+            check_shared_daemon()
+        super()._check_machine()
 
     def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
         environment = {"CUDA_VISIBLE_DEVICES": _visible_device(position)}

@@ -51,54 +51,51 @@ class DeviceRunner(Runner):
         device: The device model, as its driver describes it.
     """
 
+    kind: TargetKind
     isolation: Isolation
     _unit = "SMs"
 
-    def __init__(  # noqa: PLR0913 (one argument a setting, all but the first optional)
+    def __init__(  # noqa: PLR0913 (one argument a setting, all optional)
         self,
-        kind: TargetKind,
         *,
         sources: Sequence[KernelSource] | None = None,
+        engine: Engine | None = None,
+        kernels: Path | str | None = None,
+        lanes: bool = False,
+        timing: Timing | None = None,
+        devices: int = 1,
         build_workers: int | None = None,
         build_timeout_s: float = 120.0,
         run_timeout_s: float = 30.0,
-        timing: Timing | None = None,
-        kernels: Path | None = None,
-        devices: int = 1,
         device_jobs: DeviceJobs | None = None,
-        engine: Engine | None = None,
-        lanes: bool = False,
     ) -> None:
         """Start the workers and open the devices.
 
         Args:
-            kind: Kind of device.
-            sources: Where kernels come from, MetaSchedule unless given; a workload is made by the first that
-                can, unless one is named.
-            build_workers: Build processes; unless given, one hardware thread is left to each device.
+            sources: Where kernels come from; a workload is made by the first that can, unless one is named.
+                Default: MetaSchedule.
+            engine: Where kernels are built, such as a ``DaskEngine``, which stays open. Default:
+                ``build_workers`` processes of this machine.
+            kernels: Folder that keeps the built kernels, by the software that builds and runs them, for other
+                processes too. Default: a temporary one.
+            lanes: Measure on SMs of its own, while other processes measure on the others; a GPU only.
+            timing: How to time.
+            devices: Number of physical devices of one model that measure at once.
+            build_workers: Number of build processes. Default: one hardware thread is left to each device.
             build_timeout_s: Seconds after which a build is given up.
             run_timeout_s: Seconds after which a job on the device is given up: one kernel on the platforms
                 asked for, or several that are timed side by side.
-            timing: How to time.
-            kernels: Folder that keeps the built kernels, by the software that builds and runs them, for other
-                processes too; a temporary one unless given.
-            devices: Physical devices of one model that measure at once.
             device_jobs: What the devices' processes are asked to do.
-            engine: Where kernels are built, such as a ``DaskEngine``, which stays open; ``build_workers``
-                processes here unless given.
-            lanes: Measure on SMs of its own, while other processes measure on the others; a GPU only.
 
         Raises:
             CostModelError: What a source needs is not installed, kernels cannot be kept in their folder, or a
                 device cannot be opened.
         """
         self._sources = tuple(sources or (MetaSchedule(),))
-        for source in self._sources:
-            source.check_installed(kind)
-        if kernels:
-            check_writable(kernels, folder=True)
-        self._kind: TargetKind = kind
         self._limit_s, self._lanes = run_timeout_s, lanes
+        self._check_machine()
+        if kernels:
+            check_writable(Path(kernels), folder=True)
         self._scratch = HeldFolder("costmodel-kernels-")
         self._threads = cpu_threads()
         benches = [Bench(position, self._scratch.path) for position in range(devices)]
@@ -109,11 +106,11 @@ class DeviceRunner(Runner):
         architecture, scratch = self.device.architecture, self._scratch.path
         count = build_workers or default_builders(devices)
         self._engine: Engine = engine or start_build_workers(
-            self._sources, kind, architecture, count, scratch
+            self._sources, self.kind, architecture, count, scratch
         )
         self._owns_engine = engine is None
-        kept = kernels / content_id(self._built_by)[:8] if kernels else scratch
-        self._builders = Builders(self._engine, self._sources, kind, architecture, kept, build_timeout_s)
+        kept = Path(kernels) / content_id(self._built_by)[:8] if kernels else scratch
+        self._builders = Builders(self._engine, self._sources, self.kind, architecture, kept, build_timeout_s)
 
     @property
     def description(self) -> str:
@@ -182,8 +179,8 @@ class DeviceRunner(Runner):
             CostModelError: The name is not that of a workload, or no source makes it.
         """
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
-        source_for(parsed, self._kind, self._sources)
-        return tuple(source.name for source in self._sources if source.makes(parsed, self._kind))
+        source_for(parsed, self.kind, self._sources)
+        return tuple(source.name for source in self._sources if source.makes(parsed, self.kind))
 
     def space(
         self,
@@ -200,8 +197,8 @@ class DeviceRunner(Runner):
         from costmodel.search.spaces._kernel import KernelSpace
 
         parsed = Workload.parse(workload) if isinstance(workload, str) else workload
-        chosen = source_for(parsed, self._kind, self._sources, source)
-        return KernelSpace(chosen.space(parsed, self._kind), *platforms)
+        chosen = source_for(parsed, self.kind, self._sources, source)
+        return KernelSpace(chosen.space(parsed, self.kind), *platforms)
 
     def draw(
         self,
@@ -215,7 +212,7 @@ class DeviceRunner(Runner):
 
         ``costmodel.kernels.metaschedule.sample_candidates`` is such a function.
         """
-        return self._engine.submit(partial(function, **options), workload, self._kind, count, seed)
+        return self._engine.submit(partial(function, **options), workload, self.kind, count, seed)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Start building, what takes longest first, and computing reference outputs.
@@ -296,18 +293,27 @@ class DeviceRunner(Runner):
 
     def _setup(self, position: int, platform: Platform | None = None) -> DeviceSetup:
         """How the process opens the device that measures ``platform`` on the bench at ``position``."""
-        return DeviceSetup(self._kind, self._threads, artifacts=self._artifacts)
+        return DeviceSetup(self.kind, self._threads, artifacts=self._artifacts)
 
     @property
     def _built_by(self) -> dict[str, str]:
         """Versions of all that a built kernel depends on, by name."""
-        compilers = [source.compilers(self._kind) for source in self._sources]
+        compilers = [source.compilers(self.kind) for source in self._sources]
         return dict(ChainMap(*compilers, self._software, {"costmodel": __version__}))
 
     @property
     def _artifacts(self) -> tuple[str, ...]:
         """How the files of the kernels end that will be timed."""
         return tuple(source.artifact for source in self._sources)
+
+    def _check_machine(self) -> None:
+        """Check that this machine has what the runner needs.
+
+        Raises:
+            CostModelError: It has not.
+        """
+        for source in self._sources:
+            source.check_installed(self.kind)
 
     def _open(self) -> tuple[Device, dict[str, str]]:
         try:
@@ -319,7 +325,7 @@ class DeviceRunner(Runner):
             raise DeviceUnavailableError(self._cannot_open(error)) from error
 
     def _cannot_open(self, error: Exception) -> str:
-        return f"The {self._kind} device cannot be opened: {error}."
+        return f"The {self.kind} device cannot be opened: {error}."
 
     def _grant(self, sms: int, isolation: Isolation) -> int:
         wanted = Platform(self.device, isolation, sms, sms, self._software)
