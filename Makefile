@@ -62,7 +62,7 @@ test-triton: .venv/triton.stamp ## Run the tests of Triton kernels (installs a 3
 	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
 
 test-ray: .venv/ray.stamp ## Run the tests of the Ray engine (installs 80 MB; one minute)
-	$(BIN)/python -m pytest -m ray tests/engines
+	$(BIN)/python -m pytest -m ray tests/service
 
 docs: .venv/docs.stamp ## Build the documentation into out/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

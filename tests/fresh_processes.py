@@ -9,7 +9,7 @@ import multiprocessing
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [
-        *("costmodel.search", "costmodel.jobs", "scipy.linalg", "scipy.special", "scipy.spatial.distance"),
+        *("costmodel.search", "costmodel.service", "scipy.linalg", "scipy.special", "scipy.spatial.distance"),
         *("optuna.storages", "alembic.command", "alembic.config", "alembic.migration"),
         *("sqlalchemy.orm", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql"),
     ]

@@ -19,9 +19,8 @@ from command_line import parse
 from service import free_port
 
 from costmodel.databases import parse_database
-from costmodel.engines import DaskEngine, open_engine
 from costmodel.errors import CostModelError
-from costmodel.jobs import JobStore
+from costmodel.service import DaskEngine, JobStore, open_engine
 
 yaml = pytest.importorskip("yaml")
 distributed = pytest.importorskip("distributed")

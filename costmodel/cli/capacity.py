@@ -18,7 +18,7 @@ from costmodel.cli._options import (
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.capacity._simulate import Simulated
+    from costmodel.service._simulate import Simulated
 
 _MOST = 100_000
 
@@ -106,13 +106,12 @@ def capacity(
     - `costmodel capacity h100 --builders 15 --jobs 4 --at-once 1`
     - `costmodel capacity times.json --campaign --plot out/capacity.png`
     """
-    from costmodel.capacity._jobs import Campaign, Tune
-    from costmodel.capacity._picture import plot_throughput
-    from costmodel.capacity._simulate import simulate_grid
-    from costmodel.capacity._times import load_times
+    from costmodel.service._capacity_picture import plot_throughput
+    from costmodel.service._simulate import simulate_grid
+    from costmodel.service._stage_times import CampaignWork, TuneWork, load_times
 
     known = load_times(times)
-    work = [Campaign(jobs, trials)] if campaign else [Tune(trials, batch)] * jobs
+    work = [CampaignWork(jobs, trials)] if campaign else [TuneWork(trials, batch)] * jobs
     found = simulate_grid(
         work,
         known,
@@ -151,7 +150,7 @@ def _counts(text: str, option: str) -> list[int]:
 
 
 def _print(found: "list[Simulated]") -> None:
-    from costmodel.capacity._simulate import enough_builders
+    from costmodel.service._simulate import enough_builders
 
     table = titled_table("What they come to")
     for name in (

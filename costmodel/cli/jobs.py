@@ -17,10 +17,10 @@ from costmodel.cli._options import (
 from costmodel.cli._output import print_line, print_table, resumable, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.jobs._job import JobFile
-    from costmodel.jobs._status import JobStatus
-    from costmodel.jobs._store import JobStore
-    from costmodel.jobs._work import Slice
+    from costmodel.service._job import JobFile
+    from costmodel.service._status import JobStatus
+    from costmodel.service._store import JobStore
+    from costmodel.service._work import Slice
 
 app = CommandGroup()
 
@@ -213,7 +213,7 @@ def work(
     - `costmodel jobs work --runner cuda --store postgresql://host/jobs` measures for others on this GPU.
     - `costmodel jobs work --runner cuda --engine tls://scheduler:8786` has other machines build the kernels.
     """
-    from costmodel.jobs._work import work as do
+    from costmodel.service._work import work as do
 
     done: list[Slice] = []
 
@@ -247,7 +247,7 @@ def metrics(
     Examples:
     - `costmodel jobs metrics --port 9100` serves http://127.0.0.1:9100/metrics.
     """
-    from costmodel.jobs._metrics import serve_metrics
+    from costmodel.service._metrics import serve_metrics
 
     _, thread = serve_metrics(_opened(store), port=port, host=host)
     print_line(f"Metrics: http://{host}:{port}/metrics")
@@ -255,14 +255,14 @@ def metrics(
 
 
 def _opened(store: str, *, create: bool = True) -> "JobStore":
-    from costmodel.jobs._store import JobStore
+    from costmodel.service._store import JobStore
 
     return JobStore(store, create=create)
 
 
 def _asked(targets: list[str]) -> "JobFile":
     """The job file, or one of these workloads."""
-    from costmodel.jobs._job import JobFile
+    from costmodel.service._job import JobFile
 
     if Path(targets[0]).suffix != ".toml":
         return JobFile(workloads=tuple(targets))

@@ -17,7 +17,7 @@ from costmodel.planner.whatif._known_kernels import WorkloadKernels, workload_ke
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
-    from costmodel.jobs._job import JobFile
+    from costmodel.service._job import JobFile
 
 
 _COLUMNS = (
@@ -68,7 +68,7 @@ class Ranking:
         Raises:
             CostModelError: If no workload has a gain, or they have different numbers of SMs.
         """
-        from costmodel.jobs._job import JobFile
+        from costmodel.service._job import JobFile
 
         rows = list(self._gaining())
         sms = sorted({int(row.sms) for row in rows})

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from costmodel.engines._base import Engine, WorkerDiedError
+from costmodel.collector._engine import Engine, WorkerDiedError
 from costmodel.errors import CostModelError
 
 # Longer than any check takes: a job that sleeps so long is ended, or its check fails.

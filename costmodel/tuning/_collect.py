@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from costmodel.collector._engine import Engine
 from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
@@ -16,7 +17,6 @@ from costmodel.dataset.publish._card import CardHeader
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.dataset.table._records import LATENCIES
-from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
 from costmodel.records._candidate import Candidate
@@ -128,7 +128,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
             drawn. Default: kernels are drawn.
         start_from: A dataset whose kernels of a workload are its first round, instead of random ones. Later
             rounds are proposed from the latencies of these kernels. Default: the first round is random.
-        engine: Where kernels are built (see ``costmodel.engines``). Default: in processes on this machine.
+        engine: Where kernels are built (see ``costmodel.service``). Default: in processes on this machine.
         on_measurement: Called with each measurement, those of earlier calls first. An exception that it
             raises ends the call.
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from costmodel.collector._engine import Engine
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._cpu import CpuRunner
 from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
-from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError
 from costmodel.report._progress import Progress
 from costmodel.shadow._service_watch import ServiceWatch
@@ -45,7 +45,7 @@ class Gpu:
         records: Record store (``.jsonl``) for measurements. It is searched before a candidate is measured.
         kernels: Folder that caches built kernels, so that no other search, in any process, builds them again.
             You can delete it at any time between searches. None for no cache.
-        engine: Where kernels are built (see ``costmodel.engines``). None for processes on this machine.
+        engine: Where kernels are built (see ``costmodel.service``). None for processes on this machine.
         lanes: Measure on the given number of SMs while other processes measure on the rest, and measure the
             best kernels alone at the end. Needs an MPS daemon. Otherwise processes take turns, so that
             measurements do not disturb each other.

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.engines._local import LocalEngine
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.kernels._base import KernelSource

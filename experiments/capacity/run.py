@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.capacity import Campaign, StageTimes, Tune, load_times, simulate
-from costmodel.capacity._picture import plot_throughput
-from costmodel.capacity._simulate import Simulated, enough_builders, simulate_grid
 from costmodel.files import write_json
 from costmodel.report._figures import save_figure
+from costmodel.service import CampaignWork, StageTimes, TuneWork, load_times, simulate
+from costmodel.service._capacity_picture import plot_throughput
+from costmodel.service._simulate import Simulated, enough_builders, simulate_grid
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -59,9 +59,9 @@ def live_checks() -> list[dict[str, Any]]:
         times = StageTimes(source="", **{name: tuple(run[name]) for name in names})
         is_campaign = run["kind"] == "campaign"
         jobs = (
-            [Campaign(run["workloads"], run["kernels"])]
+            [CampaignWork(run["workloads"], run["kernels"])]
             if is_campaign
-            else [Tune(run["trials"])] * run["jobs"]
+            else [TuneWork(run["trials"])] * run["jobs"]
         )
         kernels = sum(job.kernels for job in jobs)
         seconds = predicted_s(jobs, times, run["builders"], run.get("at_once"))
@@ -85,7 +85,7 @@ def live_search_check(times: StageTimes) -> dict[str, float]:
         seconds.append((search["elapsed_s"] - first_s) / (search["measured"] / LIVE_BATCH - 1))
     # There proposals are the plug-in's, and builders of this machine.
     batches = [
-        predicted_s([Tune(LIVE_BATCH * count, LIVE_BATCH, 1)], local(times), LIVE_BUILDERS)
+        predicted_s([TuneWork(LIVE_BATCH * count, LIVE_BATCH, 1)], local(times), LIVE_BUILDERS)
         for count in (1, 8)
     ]
     return {
@@ -103,7 +103,7 @@ def local(times: StageTimes) -> StageTimes:
 
 def goals(times: StageTimes, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Four tunes on one GPU, at once and with more builders, beside one after the other; and two GPUs."""
-    tunes = [Tune(args.trials)] * 4
+    tunes = [TuneWork(args.trials)] * 4
     here = local(times)
     asked = {
         "4 tunes one after the other, 15 builders": (tunes, here, 15, 1, 1),
@@ -139,7 +139,7 @@ def grid(times: StageTimes, args: argparse.Namespace) -> list[dict[str, Any]]:
     """As many tunes for each GPU, on all numbers of builders; drawn."""
     found = []
     for gpus in args.grid_gpus:
-        jobs = [Tune(args.grid_trials)] * (args.grid_tunes * gpus)
+        jobs = [TuneWork(args.grid_trials)] * (args.grid_tunes * gpus)
         found += simulate_grid(jobs, times, builders=args.grid_builders, gpus=[gpus])
         print(f"{gpus} GPUs", file=sys.stderr, flush=True)
     title = f"Simulated: {args.grid_tunes} tunes for each GPU, {args.grid_trials} kernels each"

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from costmodel.collector import LocalEngine
 from costmodel.collector.device._device import time_job
 from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
-from costmodel.engines import LocalEngine
 from costmodel.records import Candidate
 
 BUILD, MEASURE = "build", "measure"

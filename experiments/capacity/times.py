@@ -1,4 +1,4 @@
-"""Makes the times that ship with ``costmodel.capacity`` from what was recorded: see README.md here."""
+"""Makes the times that ship with ``costmodel.service`` from what was recorded: see README.md here."""
 
 import argparse
 import json
@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from costmodel.capacity import Campaign, StageTimes, simulate
 from costmodel.files import write_whole
+from costmodel.service import CampaignWork, StageTimes, simulate
 
 HERE = Path(__file__).parent
-SHIPPED = HERE.parents[1] / "costmodel/capacity/times"
+SHIPPED = HERE.parents[1] / "costmodel/service/times"
 # The run of experiments/pipeline_throughput that was recorded on an H100 machine with 16 hardware threads.
-PIPELINE, PIPELINE_BUILDERS = (Campaign(4, 32, 8), 15)
+PIPELINE, PIPELINE_BUILDERS = (CampaignWork(4, 32, 8), 15)
 # experiments/co_run: how many times as fast a workload's kernels are measured on parallel partitions.
 CO_RUN_SPEEDUP = {2: 1.21, 4: 0.98}
 # A visit that begins within it belongs to the same job of the device.

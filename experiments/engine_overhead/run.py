@@ -18,7 +18,8 @@ import psutil
 from distributed import LocalCluster
 from joblib import Parallel, delayed
 
-from costmodel.engines import DaskEngine, LocalEngine, RayEngine
+from costmodel.collector import LocalEngine
+from costmodel.service import DaskEngine, RayEngine
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

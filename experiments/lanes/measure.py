@@ -25,10 +25,10 @@ from report import AFTER, AGAIN, ALONE, COUNTED, LANE_ALONE, LANES, TURNS, TURNS
 
 from costmodel.collector.runners._mps import MpsDaemon
 from costmodel.errors import CostModelError
-from costmodel.jobs import JobFile, JobStore
-from costmodel.jobs._job import TuneSettings
 from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Workload, read_records
+from costmodel.service import JobFile, JobStore
+from costmodel.service._job import TuneSettings
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -15,9 +15,9 @@ sys.path.append(str(TESTS))
 import postgres  # noqa: E402
 from service import Service  # noqa: E402
 
-from costmodel.jobs import JobFile, JobStore  # noqa: E402
-from costmodel.jobs._status import JobStatus  # noqa: E402
 from costmodel.records import Measurement, read_records  # noqa: E402
+from costmodel.service import JobFile, JobStore  # noqa: E402
+from costmodel.service._status import JobStatus  # noqa: E402
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options  # noqa: E402

@@ -15,10 +15,10 @@ from rich.progress import track
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import without_final_report
-from costmodel.jobs import RULES
-from costmodel.jobs._rules import TaskState
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search, SearchSpace
+from costmodel.service import RULES
+from costmodel.service._schedule import TaskState
 from costmodel.tuning._knowledge import NOTHING, Knowledge, known_from
 from costmodel.workloads import catalogue
 

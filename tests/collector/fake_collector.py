@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.collector import CampaignConfig
+from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.campaign._collector import draw_at_random
 from costmodel.collector.campaign._config import KernelPlan
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._base import Request
-from costmodel.engines._base import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.records import (
     Candidate,

@@ -13,12 +13,11 @@ import msgspec
 import pytest
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collector import Campaign, CampaignConfig
+from costmodel.collector import Campaign, CampaignConfig, EngineLostError
 from costmodel.collector.campaign._collector import draw_at_random
 from costmodel.collector.campaign._config import KernelPlan, MpsPlan
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._base import Request
-from costmodel.engines import EngineLostError
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaSource
 from costmodel.kernels.metaschedule._source import MetaSchedule

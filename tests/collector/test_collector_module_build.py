@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
-from costmodel.engines._base import WorkerDiedError
 from costmodel.kernels._built import Built
 from costmodel.records import Outcome
 

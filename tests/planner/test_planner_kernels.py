@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.jobs import JobFile, JobStore
 from costmodel.planner import (
     KernelGraph,
     RecordedLatencies,
@@ -23,6 +22,7 @@ from costmodel.planner import (
 from costmodel.planner.whatif._known_kernels import unfused
 from costmodel.planner.whatif._scale import half_precision
 from costmodel.records import Workload
+from costmodel.service import JobFile, JobStore
 
 pytestmark = pytest.mark.white_box
 

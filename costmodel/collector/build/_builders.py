@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from costmodel.collector._engine import Engine, EngineLostError, WorkerDiedError
+from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.build._build import (
     build_kernel,
     build_once,
@@ -19,8 +21,6 @@ from costmodel.collector.build._build import (
     write_reference,
 )
 from costmodel.collector.build._elsewhere import submit_elsewhere
-from costmodel.engines._base import Engine, EngineLostError, WorkerDiedError
-from costmodel.engines._local import LocalEngine
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels._sources import source_of

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from costmodel.engines._base import Engine
+from costmodel.collector._engine import Engine
 from costmodel.files import write_whole
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import NamedTuple
 
+from costmodel.collector._engine import Engine, WorkerDiedError
 from costmodel.collector.processes._held_folder import HeldFolder
-from costmodel.engines._base import Engine, WorkerDiedError
 from costmodel.failures import last_line
 from costmodel.kernels._built import Built
 from costmodel.kernels.metaschedule._build import compile_module

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from costmodel.collector._engine import EngineLostError
 from costmodel.collector.campaign._collector import Collector, Draw, draw_at_random
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.collector.campaign._event_loop import run_to_end
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, Schedule
 from costmodel.collector.runners._base import Request
-from costmodel.engines._base import EngineLostError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import open_sources
 from costmodel.records._candidate import Candidate

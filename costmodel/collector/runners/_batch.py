@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.device._device import time_module
 from costmodel.collector.device._job import (
     DeviceSetup,
@@ -21,7 +22,6 @@ from costmodel.collector.device._job import (
 from costmodel.collector.device._timing import Timing
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
-from costmodel.engines._base import WorkerDiedError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._built import Built
 from costmodel.kernels._sources import source_of

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from costmodel.collector._engine import WorkerDiedError
+from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.device._device import (
     describe_device,
     grant,
@@ -17,8 +19,6 @@ from costmodel.collector.device._device import (
 )
 from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
 from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger
-from costmodel.engines._base import WorkerDiedError
-from costmodel.engines._local import LocalEngine
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costmodel.collector._engine import Engine
 from costmodel.collector.build._builders import Builders, start_build_workers
 from costmodel.collector.device._job import Argument, DeviceSetup, ModuleJob, Timed
 from costmodel.collector.device._timing import Timing
@@ -16,7 +17,6 @@ from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
-from costmodel.engines._base import Engine
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.files import check_writable
 from costmodel.host import cpu_threads

@@ -1,0 +1,247 @@
+"""An engine of worker processes: they outlive their jobs, but never the process that started them."""
+
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from importlib.util import find_spec
+from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from costmodel.collector._engine import Engine, EngineWorker, Job, WorkerDiedError, WorkerStartError
+from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.host import cpu_threads
+
+
+class LocalEngine(Engine):
+    """Spawned processes of this machine, kept for many jobs. A process that hangs or dies is replaced.
+
+    Processes are spawned, not forked: a fork would inherit a CUDA context that it cannot use. Ctrl-C, which a
+    terminal sends to all processes of a command, does not reach them; the process that started them ends
+    them.
+    """
+
+    shares_files = True
+
+    def __init__(
+        self,
+        count: int | None = None,
+        folder: Path | None = None,
+        prepare: Callable[[], None] | None = None,
+        *,
+        allowed_deaths: int = 1,
+        resources: Mapping[str, float] | None = None,
+    ) -> None:
+        """Make a pool; its processes start with the first job.
+
+        Args:
+            count: Processes, one for each hardware thread unless given.
+            folder: Where they put temporary files, which killed compilers leave behind.
+            prepare: What each process does first; it is not on the time of a job.
+            allowed_deaths: Workers that may die of a job before it is given up.
+            resources: What each process has for its job.
+
+        Raises:
+            CostModelError: Pebble is not installed.
+        """
+        super().__init__()
+        _end_if_importing_script()
+        if find_spec("pebble") is None:
+            raise MissingExtraError("Running jobs in processes that may die", "tvm")
+        import pebble
+
+        self._pebble = pebble
+        self._count, self._resources = count or cpu_threads(), dict(resources or {})
+        self._allowed_deaths = allowed_deaths
+        self._context = _WorkerContext()
+        self._began = self._context.Event()
+        self._settings = {
+            "max_workers": self._count,
+            "initializer": _start_worker,
+            "initargs": (self._began, folder, prepare),
+            "context": self._context,
+        }
+        self._lock = threading.Lock()
+        self._closed, self._restarts = False, 0
+        self._jobs: set[Future[Any]] = set()
+        self._pool = pebble.ProcessPool(**self._settings)
+
+    def _start(self, job: Job) -> "Future[Any]":
+        lacking = {name for name, amount in job.resources.items() if amount > self._resources.get(name, 0)}
+        if lacking:
+            raise CostModelError(
+                f"`{job.name}` must ask for what each process has, {self._resources}, but it asks for "
+                f"{job.resources}. Open the engine with these resources, or send the job to another."
+            )
+        outcome: Future[Any] = Future()
+        self._schedule(job, outcome, deaths=0)
+        return outcome
+
+    def _schedule(self, job: Job, outcome: "Future[Any]", deaths: int) -> None:
+        with self._lock:
+            if not self._closed and not self._pool.active:
+                self._renew()  # a worker that dies between two jobs breaks the pool
+            run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+            self._jobs.add(run)
+            attempt = _Attempt(job, outcome, deaths, self._restarts)
+        run.add_done_callback(partial(self._pass_on, attempt))
+        outcome.add_done_callback(lambda outcome: run.cancel() if outcome.cancelled() else None)
+
+    def _pass_on(self, attempt: "_Attempt", run: "Future[Any]") -> None:
+        """Give who waits for a job what became of it, or run it again."""
+        self._jobs.discard(run)
+        outcome = attempt.outcome
+        if self._closed and (run.cancelled() or run.exception()):
+            outcome.cancel()  # what a job meets while its worker is ended says nothing of the job
+        error = self._error(run, attempt.job)
+        if isinstance(error, WorkerDiedError) and self._may_run_again(attempt):
+            # Not in this thread, which is the pool's: a new pool waits for it to end.
+            threading.Thread(target=self._run_again, args=(attempt,), daemon=True).start()
+        elif not outcome.set_running_or_notify_cancel():
+            return
+        elif error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(run.result())
+
+    def _may_run_again(self, attempt: "_Attempt") -> bool:
+        restarted = attempt.restarts != self._restarts
+        return attempt.deaths < self._allowed_deaths and not restarted and not attempt.outcome.cancelled()
+
+    def _run_again(self, attempt: "_Attempt") -> None:
+        try:
+            self._schedule(attempt.job, attempt.outcome, attempt.deaths + 1)
+        except RuntimeError:  # the pool was closed in between
+            attempt.outcome.cancel()
+            attempt.outcome.set_running_or_notify_cancel()
+
+    def _error(self, run: "Future[Any]", job: Job) -> BaseException | None:
+        if run.cancelled():
+            return WorkerDiedError("replaced with all others", job.name)
+        error = run.exception()
+        if isinstance(error, self._pebble.ProcessExpired):
+            return WorkerDiedError(f"exit code {error.exitcode}", job.name)
+        if isinstance(error, BrokenProcessPool):
+            if not self._began.is_set() and self._context.has_failed() and (script := _script()):
+                return WorkerStartError(script)
+            return WorkerDiedError("between two jobs", job.name)
+        return error
+
+    def workers(self) -> tuple[EngineWorker, ...]:
+        """Return this machine as the only worker."""
+        host = socket.gethostname()
+        total = {name: amount * self._count for name, amount in self._resources.items()}
+        return (EngineWorker(host, host, self._count, total),)
+
+    def restart(self) -> None:
+        """Replace all processes. Jobs that they are running are lost."""
+        with self._lock:
+            self._restarts += 1
+            self._renew()
+
+    def close(self) -> None:
+        """End the processes. May be called twice."""
+        with self._lock:
+            self._closed = True
+            self._stop()
+
+    def _renew(self) -> None:
+        self._stop()
+        self._pool = self._pebble.ProcessPool(**self._settings)
+
+    def _stop(self) -> None:
+        self._pool.stop()
+        self._pool.join()
+        for job in list(self._jobs):  # a pool that is stopped forgets the jobs that it has
+            job.cancel()
+
+
+class _Attempt(NamedTuple):
+    """One run of a job.
+
+    Attributes:
+        job: The job.
+        outcome: What its caller has.
+        deaths: Workers that died of it before.
+        restarts: How often all processes had been replaced when it began.
+    """
+
+    job: Job
+    outcome: "Future[Any]"
+    deaths: int
+    restarts: int
+
+
+class _WorkerProcess(SpawnProcess):
+    """A process that no interrupt reaches, from its first moment on.
+
+    One that dies while it starts prints a traceback, and Pebble may lose the job that waits for it: then
+    nobody ever hears of it.
+    """
+
+    def start(self) -> None:
+        """Start it with what is blocked here for as long: a process inherits that."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _WorkerContext(SpawnContext):
+    """Makes such processes, and remembers them: Pebble forgets how one ended that had no job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: list[_WorkerProcess] = []
+
+    def Process(self, *arguments: Any, **settings: Any) -> _WorkerProcess:  # type: ignore[override]  # noqa: N802
+        """Make a process."""
+        self._made.append(_WorkerProcess(*arguments, **settings))
+        return self._made[-1]
+
+    def has_failed(self) -> bool:
+        """Tell whether a process ended with an error of its own; one that was killed did not."""
+        return any((process.exitcode or 0) > 0 for process in self._made)
+
+
+def _script() -> str | None:
+    """Return the file that a worker imports before it begins; None in a notebook or for ``python -c``."""
+    return getattr(sys.modules["__main__"], "__file__", None)
+
+
+def _end_if_importing_script() -> None:
+    """End a worker process that starts workers while it still imports the script that started it.
+
+    It would start workers without end. Whatever stands around the call, a ``SystemExit`` leaves it, and the
+    process that waits for this one tells what is wrong with the script.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        sys.exit("costmodel: this worker process ends, because the script that it imports starts workers.")
+
+
+def _start_worker(began: Event, folder: Path | None, prepare: Callable[[], None] | None) -> None:
+    """Set up a worker process before its first job."""
+    began.set()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    if prepare:
+        prepare()
+
+
+def _end_with_parent() -> None:
+    """End this process with its parent, even in the middle of a kernel that hangs."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,62 @@
+"""Kernels are built in processes that stay from one task to the next."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from costmodel.collector import EngineLostError
+from costmodel.service import open_engine
+from costmodel.service._work import Building
+
+pytestmark = pytest.mark.white_box
+
+
+def test_processes_here_stay_until_there_is_nothing_to_do() -> None:
+    pytest.importorskip("pebble")
+    with closing(Building(None)) as building:
+        engine = building.engine()
+        first = engine.submit(os.getpid).result()
+        assert building.engine() is engine
+        assert first != os.getpid()
+        building.rest()
+        assert not is_alive(first)
+        assert is_alive(second := building.engine().submit(os.getpid).result())
+    assert not is_alive(second)
+
+
+def test_their_temporary_files_go_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pebble")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with closing(Building(None)) as building:
+        building.engine()
+        assert [path.name.rpartition("-")[0] for path in tmp_path.iterdir()] == ["costmodel-builds"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_engine_with_an_address_stays_while_there_is_nothing_to_do() -> None:
+    pytest.importorskip("pebble")
+    with closing(Building("local://1")) as building:
+        engine = building.engine()
+        building.rest()
+        assert building.engine() is engine
+
+
+def test_an_engine_that_is_given_is_left_open() -> None:
+    pytest.importorskip("pebble")
+    with open_engine("local://1") as given:
+        with closing(Building(given)) as building:
+            assert building.engine() is given
+            building.rest()
+            with pytest.raises(EngineLostError, match="gone"):
+                building.reopen(EngineLostError("gone"))
+        assert given.submit(divmod, 7, 2).result() == (3, 1)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,285 @@
+"""Jobs in a database: what is next, who has what, and what becomes of tasks whose workers are gone."""
+
+from itertools import chain
+
+import msgspec
+import pytest
+import sqlalchemy
+from fresh_processes import Pipe, Process
+from work_until_killed import take_all
+
+from costmodel.databases import parse_database
+from costmodel.errors import CostModelError
+from costmodel.service import JobFile, JobStore, work
+from costmodel.service._leases import LEASE_S, LeaseLostError
+from costmodel.service._status import Answer
+from costmodel.service._store import Progress
+
+pytestmark = pytest.mark.white_box
+
+NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64", "matmul-m128-n768-k3072")
+
+
+class Clock:
+    """Goes on only where it is told to."""
+
+    def __init__(self):
+        self.now_s = 1e9
+
+    def __call__(self):
+        return self.now_s
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def store(place, clock):
+    return JobStore(place, clock=clock)
+
+
+def job(*names, trials=8, **settings):
+    return JobFile(workloads=names or NAMES[:1], trials=trials, slice=4, **settings).job()
+
+
+def progress(trials, latency_s=1e-3, **settings):
+    return Progress(trials, Answer(("Run it.",), latency_s), **settings)
+
+
+def test_a_job_is_told_as_it_was_submitted(store):
+    wanted = job(*NAMES, sms=(8, 32), rule="gradient", name="three")
+    id_ = store.submit(wanted, submitter="ann", priority=3)
+    assert store.job(id_) == wanted
+    shown = store.show(id_)
+    assert (shown.name, shown.submitter, shown.priority, shown.state) == ("three", "ann", 3, "waiting")
+    assert (shown.total, shown.trials, len(shown.tasks)) == (48, 0, 6)
+    assert shown.tasks[1].name == f"{NAMES[0]} on 32 SMs"
+    second = store.submit(job())
+    assert [each.id for each in store.list()] == [second, id_]
+
+
+@pytest.mark.parametrize(
+    ("settings", "largest"),
+    [
+        ({}, 16),
+        ({"slice": 4}, 4),
+        ({"slice": 99}, 16),
+        ({"rule": "gradient"}, 4),
+        ({"rule": "gradient", "trials": 2}, 1),
+    ],
+)
+def test_a_slice_lets_the_rule_choose_in_time(store, settings, largest):
+    store.submit(JobFile(workloads=NAMES, **settings).job())
+    assert store.lease().trials == largest
+
+
+def test_a_job_ends_when_as_much_is_measured_as_was_asked_for(store):
+    id_ = store.submit(job(*NAMES[:2]))
+    asked = []
+    while lease := store.lease():
+        asked.append((lease.position, lease.trials))
+        store.end(lease, progress(lease.trials, 1e-3 / len(asked)))
+    assert asked == [(0, 4), (1, 4), (0, 8), (1, 8)]
+    shown = store.show(id_)
+    assert (shown.state, shown.trials) == ("done", 16)
+    assert shown.tasks[0].best_s == (1e-3, 1e-3 / 3)
+    assert shown.latency_s == pytest.approx(1e-3 / 3 + 1e-3 / 4)
+
+
+def test_what_a_used_up_space_leaves_goes_to_the_other_tasks(store):
+    store.submit(job(*NAMES[:2]))
+    store.end(store.lease(), progress(3, is_done=True))
+    asked = []
+    while lease := store.lease():
+        asked.append((lease.position, lease.trials))
+        store.end(lease, progress(lease.trials))
+    assert asked == [(1, 4), (1, 8), (1, 12), (1, 13)]
+
+
+def test_a_task_that_fails_leaves_the_others_their_share(store):
+    id_ = store.submit(job(*NAMES[:2]))
+    store.fail(store.lease(), "No such kernel.")
+    for trials in (4, 8):
+        lease = store.lease()
+        assert (lease.position, lease.trials) == (1, trials)
+        store.end(lease, progress(trials))
+    assert store.lease() is None
+    shown = store.show(id_)
+    assert (shown.state, shown.tasks[0].error, shown.tasks[1].state) == ("failed", "No such kernel.", "done")
+
+
+def test_the_rule_of_a_job_shares_out_its_measurements(store):
+    weights = {NAMES[0]: 1.0, NAMES[1]: 5.0}
+    store.submit(JobFile(workloads=weights, trials=8, slice=4, rule="expected-gain").job())
+    for _ in weights:
+        lease = store.lease()
+        store.end(lease, progress(4, expected_gain=0.1))
+    assert store.lease().position == 1
+
+
+def test_higher_priorities_come_first_then_who_was_served_least(store, clock):
+    first = store.submit(job(*NAMES), submitter="ann")
+    other = store.submit(job(*NAMES), submitter="bob")
+    urgent = store.submit(job(trials=4), submitter="ann", priority=101)
+    assert store.lease().job == urgent
+    clock.now_s += 10.0  # ann has had ten seconds of a worker, bob none
+    assert store.lease().job == other
+    clock.now_s += 15.0  # ann 25, bob 15
+    assert store.lease().job == other
+    clock.now_s += 30.0  # ann 55, bob 75
+    assert store.lease().job == first
+
+
+def test_what_was_served_the_day_before_does_not_count(store, clock):
+    store.submit(job(trials=4), submitter="ann")
+    lease = store.lease()
+    clock.now_s += 60.0
+    store.end(lease, progress(4))
+    again, _ = (store.submit(job(*NAMES), submitter=name) for name in ("ann", "bob"))
+    clock.now_s += 100_000.0
+    assert store.lease().job == again
+
+
+def test_a_worker_takes_only_what_it_can_measure(store):
+    cpu = store.submit(job(runner="cpu"))
+    assert store.lease(runner="cuda") is None
+    assert store.lease(runner="cpu").job == cpu
+
+
+def test_a_lease_runs_out_unless_it_is_renewed(store, clock, monkeypatch):
+    """The worker is on another host, of which nobody here knows if it lives."""
+    store.submit(job())
+    with monkeypatch.context() as there:
+        there.setattr("socket.gethostname", lambda: "elsewhere")
+        lease = store.lease()
+    clock.now_s += 0.9 * LEASE_S
+    assert store.renew(lease, made=1)
+    clock.now_s += 0.9 * LEASE_S
+    assert store.lease() is None
+    clock.now_s += 0.2 * LEASE_S
+    taken = store.lease()
+    assert (taken.task, taken.number, taken.trials) == (lease.task, 1, lease.trials)
+    assert not store.renew(lease, made=1)
+    with pytest.raises(LeaseLostError, match="another took task 0"):
+        store.end(lease, progress(4))
+    store.end(taken, progress(4))
+    assert store.show(taken.job).tasks[0].deaths == 1
+
+
+def test_processes_that_ask_at_once_never_get_the_same_task(place):
+    store = JobStore(place)
+    names = [f"matmul-m64-n64-k{k}" for k in range(64, 64 * 13, 64)]
+    store.submit(job(*names))
+    pipes = [Pipe() for _ in range(3)]
+    takers = [Process(target=take_all, args=(place, its)) for _, its in pipes]
+    for taker in takers:
+        taker.start()
+    try:
+        taken = [ours.recv() for ours, _ in pipes]
+        assert sorted(chain(*taken)) == sorted(range(1, 13))
+        assert store.show(1).state == "running"
+    finally:
+        for taker in takers:
+            taker.kill()
+            taker.join()
+    assert store.show(1).state == "waiting"  # they are known to be gone at once
+
+
+def test_a_task_that_kills_its_workers_fails(store, place):
+    id_ = store.submit(job())
+    for _ in range(3):
+        ours, its = Pipe()
+        taker = Process(target=take_all, args=(place, its))
+        taker.start()
+        assert ours.recv() == [1]
+        taker.kill()
+        taker.join()
+    assert store.lease() is None
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.deaths) == ("failed", 3)
+    assert task.error == "3 workers died on it before they measured anything."
+
+
+def test_a_cancelled_job_is_done_no_further(store):
+    id_ = store.submit(job(*NAMES))
+    lease = store.lease()
+    store.cancel(id_)
+    assert not store.renew(lease, made=1)
+    assert store.lease() is None
+    assert store.show(id_).state == "cancelled"
+    with pytest.raises(CostModelError, match=f"job {id_} is cancelled"):
+        store.cancel(id_)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("{", "truncated"), ('{"name": "x"}', "missing required field `tasks`")]
+)
+def test_a_corrupted_specification_is_refused_by_name(store, place, text, told):
+    id_, whole = store.submit(job(name="mine")), store.submit(job())
+    url = parse_database(place)
+    with sqlalchemy.create_engine(url).begin() as connection:
+        connection.execute(
+            sqlalchemy.text("UPDATE costmodel_jobs SET specification = :text WHERE id = :id"),
+            {"text": text, "id": id_},
+        )
+    with pytest.raises(CostModelError, match=rf"Job {id_} \(mine\) of .* must hold .*{told}"):
+        store.job(id_)
+    work(store, once=True, on_slice=lambda part: store.cancel(whole) if part.job == id_ else None)
+    assert store.show(id_).tasks[0].error.startswith(f"Job {id_} (mine)")
+
+
+def test_an_unknown_job_is_refused(store):
+    with pytest.raises(CostModelError, match="none with the id 7"):
+        store.show(7)
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("jobs.txt", "must be a file that ends in .db"),
+        ("nosuchdatabase://nowhere/x", "must be at a URL such as"),
+        ("sqlite:////nowhere/that/is/x.db", "must be a database that answers"),
+    ],
+)
+def test_a_place_that_is_no_store_is_one_sentence(place, told):
+    with pytest.raises(CostModelError, match=told):
+        JobStore(place)
+
+
+def test_a_network_weighs_its_workloads_by_their_calls():
+    tasks = JobFile(network="resnet50-n1").job().tasks
+    weights = {task.workload: task.weight for task in tasks}
+    assert weights["conv2d_bias_add_relu-n1-c256-h14-w14-o1024-k1-s1"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "must have workloads, a network or a campaign, but got none"),
+        ({"workloads": NAMES, "network": "resnet50-n1"}, "but got workloads and network"),
+        ({"campaign": "cpu-quick"}, "give `out`"),
+        ({"workloads": ("matmul",)}, "Unknown workload"),
+        ({"workloads": NAMES[:1] * 2, "sms": (8, 8)}, "each once"),
+    ],
+)
+def test_a_job_that_is_not_sound_is_refused(settings, told):
+    with pytest.raises(CostModelError, match=told):
+        JobFile(**settings).job()
+
+
+def test_a_job_file_says_what_is_wrong_with_it(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text('workloads = ["a"]\ntrails = 8\n')
+    with pytest.raises(CostModelError, match=r"job.toml must be a job file, but: .*unknown field `trails`"):
+        JobFile.load(path)
+    with pytest.raises(CostModelError, match="Name an existing file"):
+        JobFile.load(tmp_path / "other.toml")
+
+
+def test_a_campaign_is_stored_whole(store):
+    campaign = JobFile(campaign="cpu-quick", out="out/cpu").job()
+    id_ = store.submit(campaign)
+    assert msgspec.json.encode(store.job(id_)) == msgspec.json.encode(campaign)
+    assert (store.show(id_).runner, store.lease().trials) == ("cpu", 0)

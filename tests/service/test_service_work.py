@@ -1,0 +1,250 @@
+"""Workers do what jobs ask for, and may be killed at any moment."""
+
+import errno
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import optuna
+import pytest
+from fake_records import fake_measurement
+from fresh_processes import Pipe, Process
+from postgres import end_connections
+from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
+
+import costmodel
+from costmodel.collector import LocalEngine
+from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
+from costmodel.records import RecordStore, read_records
+from costmodel.service import JobFile, JobStore, work
+from costmodel.service._job import TuneSettings
+from costmodel.tuning import Replay
+
+pytestmark = pytest.mark.white_box
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+KILLS = 4
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory):
+    return landscape(tmp_path_factory.mktemp("landscape"))
+
+
+def test_a_store_that_every_user_may_write_to_is_not_worked_on(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    (tmp_path / "jobs.db").chmod(0o666)
+    with pytest.raises(CostModelError, match=r"must not be writable for every user, but it is: .*chmod o-w"):
+        work(store, once=True)
+    (tmp_path / "jobs.db").chmod(0o664)
+    assert work(store, once=True) == 0
+
+
+def test_a_campaign_writes_to_no_folder_of_other_files(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("Mine.")
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(campaign="cpu-quick", out=str(tmp_path / "out")).job())
+    assert work(store, once=True) == 1
+    (task,) = store.show(id_).tasks
+    assert (task.state, "must be new, empty or that of a campaign" in task.error) == ("failed", True)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+
+
+def test_a_job_finds_what_tune_finds(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], sms=(8, 132), trials=8, settings=settings).job())
+    done = []
+    assert work(store, once=True, on_slice=done.append) == len(done) == 2
+    for task, sms in zip(store.show(id_).tasks, (8, 132), strict=True):
+        alone = costmodel.tune(WORKLOADS[0], sms=sms, trials=8, on=Replay(replayed), prior=None)
+        assert task.answer.latency_s == alone.best.latency_s[0]
+        assert task.answer.candidate == alone.best.candidate
+        assert task.answer.sentences == alone.answer
+        assert task.expected_gain == alone.expected_gain
+
+
+@pytest.mark.tvm
+def test_what_one_job_built_the_next_one_does_not_build_again(tmp_path):
+    pytest.importorskip("tvm")
+    store = JobStore(str(tmp_path / "jobs.db"))
+    job = JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=2, runner="cpu").job()
+    built = []
+    for _ in range(2):
+        store.submit(job)
+        assert work(store, once=True, records=tmp_path / "records") == 1
+        kernels = (tmp_path / "records" / "kernels").rglob("*.so")
+        built.append({path.name: path.stat().st_mtime_ns for path in kernels})
+    assert len(built[0]) == 2
+    assert built[0] == built[1]
+
+
+@pytest.mark.tvm
+def test_one_pool_of_builders_serves_all_slices(tmp_path, monkeypatch):
+    pytest.importorskip("tvm")
+    opened = []
+
+    def engine(*settings):
+        opened.append(LocalEngine(*settings))
+        return opened[-1]
+
+    monkeypatch.setattr("costmodel.service._work.LocalEngine", engine)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    job = JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=2, slice=1, runner="cpu")
+    id_ = store.submit(job.job())
+    assert work(store, once=True, records=tmp_path / "records") == 2
+    assert store.show(id_).tasks[0].trials == 2
+    assert len(opened) == 1
+    assert work(store, once=True, records=tmp_path / "records") == 0
+    assert len(opened) == 1
+
+
+def test_what_a_campaign_had_before_is_not_made_under_a_lease(tmp_path, monkeypatch):
+    """A worker that dies of its first measurement would never be found to have died in vain."""
+    known, new = fake_measurement(tile=1), fake_measurement(tile=2)
+
+    def collect(campaign, out, *, engine, on_measurement):
+        for measurement in (*read_records(records), new):
+            on_measurement(measurement)
+        return SimpleNamespace(stored=2, measured_on="", sentence="", finished=True)
+
+    store, made = JobStore(str(tmp_path / "jobs.db")), []
+    records = tmp_path / "out" / "measurements.jsonl"
+    with RecordStore(records) as before:
+        before.append([known])
+    store.submit(JobFile(campaign="cpu-quick", out=str(records.parent)).job())
+    monkeypatch.setattr("costmodel.service._work.collect", collect)
+    monkeypatch.setattr("costmodel.service._work._TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(store, "renew", lambda _, count: made.append(count) or True)
+    work(store, once=True)
+    assert made == [1]
+
+
+@pytest.mark.faults
+def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
+    """No trial that was told is lost or told again, and a kill costs one trial at most.
+
+    More of it: experiments/kill_the_workers.
+    """
+    tally = kill_workers(KILLS, 1, tmp_path, trials=6, size=3)
+    assert (tally.kills, tally.lost, tally.different) == (KILLS, 0, 0)
+    assert tally.trials == 12 * tally.jobs
+    assert tally.given_up <= KILLS
+
+
+def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, replayed, monkeypatch):
+    monkeypatch.setattr("costmodel.service._work._TELL_EVERY_S", 0.0)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(two_tasks(replayed, trials=6, size=3))
+    renew = store.renew
+
+    def cancel_at_third(lease, made):
+        if made == 3:
+            JobStore(store.place).cancel(id_)
+        return renew(lease, made)
+
+    monkeypatch.setattr(store, "renew", cancel_at_third)
+    done = []
+    work(store, once=True, on_slice=done.append)
+    assert [part.progress for part in done] == [None]
+    assert "was cancelled" in done[0].reason
+    assert [len(trials) for trials in told(store.place).values()] == [3]
+    (task, _) = store.show(id_).tasks
+    assert (task.worker, task.deaths) == (None, 0)
+
+
+def test_what_cannot_be_tuned_fails_and_the_rest_is_done(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    names = ("matmul-m16-n16-k16", WORKLOADS[0])
+    id_ = store.submit(JobFile(workloads=names, sms=(8,), trials=2, settings=settings).job())
+    work(store, once=True)
+    first, second = store.show(id_).tasks
+    assert (first.state, second.state) == ("failed", "done")
+    assert "matmul-m16-n16-k16" in first.error
+
+
+def test_each_job_has_studies_of_its_own(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=replayed, learn_from="nothing")
+    for trials in (2, 1):
+        store.submit(JobFile(workloads=WORKLOADS[:1], trials=trials, settings=settings).job())
+    work(store, once=True)
+    assert [len(trials) for trials in told(store.place).values()] == [2, 1]
+
+
+def test_a_worker_whose_disk_is_full_leaves_the_task_to_others(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(campaign="cpu-quick", out=str(tmp_path / "out")).job())
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CostModelError, match="No space left on device"):
+        work(store, once=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
+
+
+def test_a_worker_whose_database_fails_leaves_the_task_to_others(tmp_path, replayed):
+    """The database may not grow: it has room for the lease, and none for a study."""
+    place = str(tmp_path / "jobs.db")
+    store = JobStore(place)
+    id_ = store.submit(two_tasks(replayed, trials=2, size=1))
+    ours, its = Pipe()
+    worker = Process(target=work_within, args=(place, Path(place).stat().st_size, its))
+    worker.start()
+    its.close()
+    told = ours.recv()
+    worker.join()
+    assert "Cannot open the study" in told
+    task, _ = store.show(id_).tasks
+    assert (task.state, task.worker, task.leases, task.deaths, task.error) == ("open", None, 1, 0, "")
+
+
+def test_connections_that_the_server_ended_cost_nothing(postgres_place, replayed, monkeypatch):
+    monkeypatch.setattr("costmodel.service._work._TELL_EVERY_S", 0.0)
+    store = JobStore(postgres_place)
+    id_ = store.submit(two_tasks(replayed, trials=4, size=2))
+    renew, ended = store.renew, []
+
+    def renew_and_end(lease, made):
+        is_held = renew(lease, made)
+        ended.append(end_connections(postgres_place))
+        return is_held
+
+    monkeypatch.setattr(store, "renew", renew_and_end)
+    work(store, once=True)
+    assert min(ended) > 0
+    assert store.show(id_).state == "done"
+    assert [len(trials) for trials in told(postgres_place).values()] == [4, 4]
+
+
+def test_a_worker_with_lanes_that_nobody_serves_leaves_the_task_to_others(tmp_path, monkeypatch):
+    pytest.importorskip("tvm")
+    pytest.importorskip("cuda.bindings")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], runner="cuda").job())
+    with pytest.raises(DeviceUnavailableError, match="Lanes must have an MPS daemon"):
+        work(store, once=True, lanes=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
+
+
+def test_lanes_are_nothing_to_what_is_replayed(tmp_path, replayed):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(two_tasks(replayed, trials=2, size=2))
+    work(store, once=True, lanes=True)
+    assert store.show(id_).state == "done"
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="needs a machine without a GPU")
+def test_a_worker_without_the_device_leaves_the_task_to_others(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(JobFile(workloads=WORKLOADS[:1], runner="cuda").job())
+    with pytest.raises((DeviceUnavailableError, MissingExtraError)):
+        work(store, once=True)
+    (task,) = store.show(id_).tasks
+    assert (task.state, task.worker, task.deaths, task.error) == ("open", None, 0, "")
