@@ -14,7 +14,7 @@ from costmodel.errors import CostModelError
 from costmodel.files import check_picture, check_writable
 
 if TYPE_CHECKING:
-    from costmodel.shadow._service_watch import ServiceWatch
+    from costmodel.collector.runners._service_watch import ServiceWatch
     from costmodel.tuning._places import Place
 
 
@@ -306,7 +306,7 @@ def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch
         if share is not None:
             raise CostModelError("--may-lose must be what a service may lose: name its file with --beside.")
         return None
-    from costmodel.shadow._service_watch import ServiceWatch
+    from costmodel.collector.runners._service_watch import ServiceWatch
 
     return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)
 

@@ -13,3 +13,5 @@ from .runners._cpu import CpuRunner as CpuRunner
 from .runners._cuda import CudaRunner as CudaRunner
 from .runners._recorded import RecordedRunner as RecordedRunner
 from .runners._replay import ReplayRunner as ReplayRunner
+from .runners._service_watch import ServiceWatch as ServiceWatch
+from .runners._watched_runner import WatchedRunner as WatchedRunner

@@ -12,12 +12,12 @@ from costmodel.collector.runners._cpu import CpuRunner
 from costmodel.collector.runners._cuda import CudaRunner
 from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
+from costmodel.collector.runners._service_watch import ServiceWatch
+from costmodel.collector.runners._watched_runner import WatchedRunner
+from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.errors import CostModelError
 from costmodel.report._progress import Progress
-from costmodel.shadow._service_watch import ServiceWatch
-from costmodel.shadow._watched_runner import WatchedRunner
-from costmodel.shadow._watched_service import WatchedService
 from costmodel.tuning._request import Goal, SearchSettings
 from costmodel.tuning._shipped import shipped_with
 from costmodel.tuning._subject import Subject
@@ -76,7 +76,7 @@ class Beside:
     Attributes:
         place: Where to measure: a place, its name, or a runner.
         service: The watch of the service, or the file to which it appends its latencies, for the default
-            bound (see ``costmodel.shadow.ServiceWatch``).
+            bound (see ``costmodel.collector.ServiceWatch``).
     """
 
     place: "Place | PlaceName"

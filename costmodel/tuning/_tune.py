@@ -8,6 +8,7 @@ from typing import Any
 
 from costmodel.arguments import check_whole
 from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._watched_service import CannotGoOnError, WatchedService
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
@@ -21,7 +22,6 @@ from costmodel.search._trial import Trial
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._model import ModelSampler
 from costmodel.search.spaces._base import SearchSpace
-from costmodel.shadow._watched_service import CannotGoOnError, WatchedService
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history

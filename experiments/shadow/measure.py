@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 
 import costmodel
-from costmodel.collector import CpuRunner, CudaRunner, Runner
+from costmodel.collector import CpuRunner, CudaRunner, Runner, ServiceWatch
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.collector.runners._mps import MpsDaemon
+from costmodel.collector.runners._watched_service import CannotGoOnError
 from costmodel.collector.runners._wrapped import WrappedRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Measurement, Outcome, Platform, Workload
 from costmodel.search import Pool, SearchSpace, Trial
-from costmodel.shadow import ServiceWatch
-from costmodel.shadow._watched_service import CannotGoOnError
 
 sys.path.append(str(Path(__file__).parent))
 import apart

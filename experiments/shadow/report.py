@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.shadow import ServiceWatch
-from costmodel.shadow._watched_service import p99
+from costmodel.collector import ServiceWatch
+from costmodel.collector.runners._watched_service import p99
 
 sys.path.append(str(Path(__file__).parent))
 from apart import apart_line

@@ -9,9 +9,8 @@ from fake_service import FakeService
 from msgspec import structs
 
 import costmodel
-from costmodel.collector import ReplayRunner
+from costmodel.collector import ReplayRunner, ServiceWatch
 from costmodel.errors import CostModelError
-from costmodel.shadow import ServiceWatch
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import Beside, Goal, Gpu, Replay, SearchSettings
 

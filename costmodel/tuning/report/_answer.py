@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sized
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.search._objective import FreeSms
 from costmodel.search._portfolio import served_s
 from costmodel.search._result import SearchResult
-from costmodel.shadow._service_report import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
 from costmodel.tuning.report._findings import Findings, budget, decisions, microseconds, milliseconds, origin
 

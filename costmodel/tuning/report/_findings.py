@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
@@ -12,7 +13,6 @@ from costmodel.search._objective import FreeSms
 from costmodel.search._portfolio import BudgetRange
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
-from costmodel.shadow._service_report import ServiceReport
 from costmodel.tuning.report._curves import BEST_KNOWN, CHOSEN, BudgetCurve
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from fake_service import SLOWEST_S, FakeService
 
+from costmodel.collector import ServiceWatch
+from costmodel.collector.runners._watched_service import CannotGoOnError, WatchedService, p99
 from costmodel.errors import CostModelError
-from costmodel.shadow import ServiceWatch
-from costmodel.shadow._watched_service import CannotGoOnError, WatchedService, p99
 
 pytestmark = pytest.mark.white_box
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from costmodel.collector.runners._watched_service import LatencyLog
 from costmodel.errors import CostModelError
-from costmodel.shadow._latency_log import LatencyLog
 
 pytestmark = pytest.mark.white_box
 

@@ -1,17 +1,17 @@
 """Watch a service while kernels are measured alongside, and pause the measuring to keep a p99 bound."""
 
+import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 
+from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.errors import CostModelError
-from costmodel.shadow._latency_log import LatencyLog
-from costmodel.shadow._service_report import ServiceReport
-from costmodel.shadow._service_watch import ServiceWatch
 
 _TAIL = 0.01  # of requests are slower than p99
 # A service that has become slower has more than so many over the bound. Where one in a hundred is, as usual,
@@ -230,3 +230,75 @@ def _over(latencies_s: Collection[float], bound_s: float) -> int:
 
 def _median(latencies_s: Collection[float]) -> float:
     return float(np.median(list(latencies_s))) if latencies_s else float("nan")
+
+
+class LatencyLog:
+    """Reader of a service's latency file, with one line per request that begins with its latency in seconds.
+
+    The rest of a line is ignored. A line counts once it is complete, so a partly written line loses nothing.
+    A file that is truncated or replaced is read from its beginning.
+
+    Args:
+        path: The file. Its present content is skipped.
+
+    Attributes:
+        malformed: Number of lines that did not begin with a positive number.
+
+    Raises:
+        CostModelError: The file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.malformed, self._torn = path, 0, b""
+        try:
+            self._file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise CostModelError(
+                f"A service must append its latencies to a file, but {path} cannot be read "
+                f"({error.strerror}). Start the service first, or name its file."
+            ) from None
+        end = self._file.seek(0, os.SEEK_END)
+        self._skips = end > 0  # from the last byte on: the end of a line, or of a part of one
+        self._file.seek(max(0, end - 1))
+
+    def read(self) -> list[float]:
+        """Return the latencies in seconds of requests that ended since the last call, in order."""
+        lines = self._lines()
+        if self._is_other():
+            lines += self._lines()
+        parsed = [_latency_s(line) for line in lines if line.strip()]
+        found = [latency_s for latency_s in parsed if latency_s is not None]
+        self.malformed += len(parsed) - len(found)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _lines(self) -> list[bytes]:
+        """What was appended, as far as lines are complete."""
+        *lines, self._torn = (self._torn + self._file.read()).split(b"\n")
+        if self._skips and lines:
+            self._skips = False
+            del lines[0]
+        return lines
+
+    def _is_other(self) -> bool:
+        """Whether another file has taken the place of the one that was read, or it was emptied."""
+        with suppress(OSError):  # it is being replaced
+            there, read = self._path.stat(), os.fstat(self._file.fileno())
+            if there.st_ino == read.st_ino and read.st_size >= self._file.tell():
+                return False
+            self._file.close()
+            self._file, self._torn, self._skips = self._path.open("rb", buffering=0), b"", False
+            return True
+        return False
+
+
+def _latency_s(line: bytes) -> float | None:
+    """What a line begins with; None where that is no latency."""
+    with suppress(ValueError):
+        latency_s = float(line.split(None, 1)[0])
+        if 0.0 < latency_s < math.inf:
+            return latency_s
+    return None

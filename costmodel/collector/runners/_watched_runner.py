@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.collector.runners._wrapped import WrappedRunner
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome
 from costmodel.records._platform import Platform
-from costmodel.shadow._watched_service import WatchedService
 
 _NOT_RUN = (Outcome.COMPILE_ERROR, Outcome.INVALID_CONFIG)
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from fake_service import FakeService
 
-from costmodel.collector import RecordedRunner, ReplayRunner
+from costmodel.collector import RecordedRunner, ReplayRunner, ServiceWatch, WatchedRunner
+from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.records import Measurement, Outcome, read_records
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
-from costmodel.shadow import ServiceWatch, WatchedRunner
-from costmodel.shadow._watched_service import WatchedService
 from costmodel.testing import RUNNER_CHECKS, RunnerCase, gpu_landscape
 
 pytestmark = pytest.mark.white_box
