@@ -13,6 +13,7 @@ from emulator import EmulationError, Emulator, Launch
 from numpy.typing import NDArray
 from own_kernels import needs_nvrtc
 
+from costmodel.dataset import load_dataset
 from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.kernels.family._check import FamilyCheck, check_family
 from costmodel.kernels.family._space import FamilySpace
@@ -161,6 +162,14 @@ def test_descriptions_say_what_the_kernels_move(name: str, dims: dict[str, int],
 
 def test_every_family_that_ships_is_tried() -> None:
     assert set(FAMILIES) == set(SMALL)
+
+
+@pytest.mark.parametrize("name", ["cuda-sm-budgets", "sparse-sm-budgets"])
+def test_recorded_kernels_are_of_the_families_as_they_ship(name: str) -> None:
+    """A family is known by its files, ``data.py`` included: whoever edits one makes its records another's."""
+    recorded = {each.space for each in load_dataset(name).candidates if each.space.startswith("cuda-")}
+    assert recorded
+    assert recorded <= {family.space_name for family in CudaSource.shipped()}
 
 
 def test_every_variant_is_tried() -> None:

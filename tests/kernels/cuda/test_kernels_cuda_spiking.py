@@ -12,7 +12,7 @@ from test_kernels_cuda_families import FAMILIES, error_of, launch_of
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import LifNeurons, Network, draw_network, simulate
-from costmodel.irregular.spiking._neurons import LifState, mask_of
+from costmodel.irregular.spiking import LifState, mask_of
 from costmodel.kernels import CudaFamily
 from costmodel.kernels.library._source import LibrarySource
 from costmodel.records import Config, Workload

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.lookups._bags import Bags
-from costmodel.irregular.lookups._histogram import Histogram
-from costmodel.irregular.lookups._lookups import Lookups
-from costmodel.irregular.lookups._table import missed_rows, row_bytes
+from costmodel.irregular.lookups import Bags, Histogram, Lookups, missed_rows, row_bytes
 
 
 def arrays(dims: Mapping[str, int], rng: np.random.Generator) -> dict[str, NDArray[Any]]:

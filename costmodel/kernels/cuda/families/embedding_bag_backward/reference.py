@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.lookups._bag_sums import table_gradient
-from costmodel.irregular.lookups._lookups import Lookups
+from costmodel.irregular.lookups import Lookups, table_gradient
 
 
 def reference(inputs: Mapping[str, NDArray[Any]], dims: Mapping[str, int]) -> dict[str, NDArray[np.float32]]:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.spiking._expected import spikes_of_step
-from costmodel.irregular.spiking._neurons import LifNeurons
+from costmodel.irregular.spiking import LifNeurons, spikes_of_step
 
 _NEURONS = LifNeurons()
 _WAITING = 0.05  # share of neurons that spiked in the last steps

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.spiking._neurons import LifNeurons, LifState, mask_of, update_neurons
+from costmodel.irregular.spiking import LifNeurons, LifState, mask_of, update_neurons
 
 
 def reference(inputs: Mapping[str, NDArray[Any]], dims: Mapping[str, int]) -> dict[str, NDArray[Any]]:

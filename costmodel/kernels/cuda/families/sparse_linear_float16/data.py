@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.balanced._matrix import BalancedMatrix
-from costmodel.irregular.balanced._pattern import Pattern
-from costmodel.irregular.balanced._random import random_layer
-from costmodel.irregular.balanced._two_of_four import two_of_four_metadata
+from costmodel.irregular.balanced import BalancedMatrix, Pattern, random_layer, two_of_four_metadata
 
 
 def facts(dims: Mapping[str, int]) -> dict[str, float]:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.balanced._pattern import Pattern
-from costmodel.irregular.balanced._random import random_layer
+from costmodel.irregular.balanced import Pattern, random_layer
 
 
 def facts(dims: Mapping[str, int]) -> dict[str, float]:

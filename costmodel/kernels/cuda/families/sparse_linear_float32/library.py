@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from costmodel.irregular.balanced._torch_formats import torch_formats, torch_linear
+from costmodel.irregular._torch_formats import torch_formats, torch_linear
 
 Tensors = Mapping[str, Any]
 

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.irregular.spiking._expected import expected_deliveries, spikes_of_step
-from costmodel.irregular.spiking._network import draw_network
-from costmodel.irregular.spiking._neurons import mask_of
+from costmodel.irregular.spiking import draw_network, expected_deliveries, mask_of, spikes_of_step
 
 _VECTOR = 4  # words are read by as many at most
 

@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import LifNeurons, Network, draw_network, shard, simulate
-from costmodel.irregular.spiking._delivery import deliver_by_pull, deliver_by_push
-from costmodel.irregular.spiking._expected import expected_deliveries, spikes_of_step
-from costmodel.irregular.spiking._neurons import LifState, mask_of, update_neurons
+from costmodel.irregular._simulator import deliver_by_pull, deliver_by_push
+from costmodel.irregular.spiking import LifState, expected_deliveries, mask_of, spikes_of_step, update_neurons
 
 pytestmark = pytest.mark.white_box
 

@@ -1,5 +1,6 @@
-"""The synapses of a network, a word of 32 bits each."""
+"""Networks of spiking neurons: synapses, a word of 32 bits each; neurons; and what a step should deliver."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -187,7 +188,7 @@ def check_sizes(neurons: int, synapses: int, longest_delay: int) -> None:
     if not 1 <= neurons <= MOST_NEURONS or synapses > _MOST_SYNAPSES:
         raise CostModelError(
             f"A network must have 1 to {MOST_NEURONS} neurons and at most {_MOST_SYNAPSES} synapses, but got "
-            f"{neurons} and {synapses}. Divide it with costmodel.irregular.spiking.shard."
+            f"{neurons} and {synapses}. Divide it with costmodel.irregular.shard."
         )
     if not 1 <= longest_delay <= MOST_DELAY:
         raise CostModelError(f"The longest delay must be 1 to {MOST_DELAY} steps, but got {longest_delay}.")
@@ -200,3 +201,125 @@ def _check_range(what: str, column: NDArray[np.int64], least: int, most: int) ->
             f"{what} of synapses must be from {least} to {most}, but got {column[wrong[0]]} at synapse "
             f"{wrong[0]}."
         )
+
+
+@dataclass(frozen=True)
+class LifNeurons:
+    """How neurons behave: v becomes ``v - (v >> leak_shift) + current + drive``, and from ``threshold`` on 0.
+
+    Whole numbers of any unit, so that all is exact, as on neuromorphic chips (Davies et al. 2018, "Loihi"):
+    the time constant is 2^leak_shift steps, and a shift rounds down, negative voltages too.
+
+    Attributes:
+        threshold: A neuron spikes from this voltage on.
+        drive: Constant current into each neuron.
+        leak_shift: The voltage loses 1 / 2^leak_shift of itself in a step.
+        period: Steps that a neuron waits after a spike, while what comes in is lost; at most 255.
+
+    Raises:
+        CostModelError: One is out of its range.
+    """
+
+    threshold: int = 4096
+    drive: int = 272
+    leak_shift: int = 4
+    period: int = 3
+
+    def __post_init__(self) -> None:
+        if self.threshold < 1 or not 1 <= self.leak_shift <= 31 or not 0 <= self.period <= 255:
+            raise CostModelError(
+                "A threshold must be positive, a leak's shift 1 to 31 and a period 0 to 255 steps, but got "
+                f"{self.threshold}, {self.leak_shift} and {self.period}."
+            )
+
+
+@dataclass(frozen=True)
+class LifState:
+    """The neurons between two steps.
+
+    Attributes:
+        voltage: ``(neurons,)`` int32.
+        refractory: ``(neurons,)`` uint8 steps that a neuron still waits.
+    """
+
+    voltage: NDArray[np.int32]
+    refractory: NDArray[np.uint8]
+
+    @classmethod
+    def at_rest(cls, neurons: int) -> "LifState":
+        """All at 0, and none waits."""
+        return cls(np.zeros(neurons, np.int32), np.zeros(neurons, np.uint8))
+
+
+def update_neurons(
+    neurons: LifNeurons, state: LifState, current: NDArray[np.int32]
+) -> tuple[LifState, NDArray[np.bool_]]:
+    """The state after a step, and ``(neurons,)`` whether each spikes.
+
+    Args:
+        neurons: How they behave.
+        state: Before the step.
+        current: ``(neurons,)`` what comes in.
+    """
+    after = state.voltage - (state.voltage >> neurons.leak_shift) + current + np.int32(neurons.drive)
+    waits = state.refractory > 0
+    spiked = ~waits & (after >= neurons.threshold)
+    voltage = np.where(waits | spiked, 0, after).astype(np.int32)
+    refractory = np.where(spiked, neurons.period, np.where(waits, state.refractory - np.uint8(1), 0))
+    return LifState(voltage, refractory.astype(np.uint8)), spiked
+
+
+def mask_of(spiked: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """``(ceil(neurons / 32),)`` words with a bit a neuron, the first neuron's the lowest."""
+    padded = np.zeros(-(-len(spiked) // 32) * 32, np.bool_)
+    padded[: len(spiked)] = spiked
+    return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
+
+
+_IN_A_SECTOR = 8  # whole numbers of 4 bytes: device memory moves 32 bytes
+
+
+@dataclass(frozen=True)
+class Deliveries:
+    """Expected numbers of one step.
+
+    Attributes:
+        synapses: Synapses of the neurons that spiked, each an addition.
+        addresses: Distinct sums of neurons and slots that they reach.
+        sectors: Distinct sectors of 32 bytes that these are in.
+    """
+
+    synapses: float
+    addresses: float
+    sectors: float
+
+
+def spikes_of_step(neurons: int, rate: int) -> int:
+    """Neurons that spike, exactly.
+
+    Args:
+        neurons: Number of neurons.
+        rate: Spikes of a step per 100,000 neurons.
+    """
+    return min(neurons, (neurons * rate + 50_000) // 100_000)
+
+
+def expected_deliveries(neurons: int, mean_degree: int, longest_delay: int, spikes: int) -> Deliveries:
+    """What so many spikes of a network of ``draw_network`` should reach.
+
+    Each of K additions meets one of M sums, all equally likely: ``M (1 - (1 - 1/M)^K)`` are met.
+
+    Raises:
+        CostModelError: There is no such network.
+    """
+    check_sizes(neurons, neurons * mean_degree, longest_delay)
+    synapses = float(spikes * mean_degree)
+    addresses = longest_delay * neurons
+    return Deliveries(synapses, _met(addresses, synapses), _met(addresses / _IN_A_SECTOR, synapses))
+
+
+def _met(places: float, additions: float) -> float:
+    """Distinct places that random additions meet."""
+    if places <= 1:
+        return min(places, additions)
+    return -places * math.expm1(additions * math.log1p(-1 / places))

@@ -7,8 +7,8 @@ import pytest
 
 from costmodel.errors import InvalidConfigError
 from costmodel.irregular import Pattern
-from costmodel.irregular.balanced._random import random_layer
-from costmodel.irregular.balanced._torch_formats import torch_formats, torch_linear
+from costmodel.irregular._torch_formats import torch_formats, torch_linear
+from costmodel.irregular.balanced import random_layer
 
 pytestmark = [
     pytest.mark.torch,

@@ -8,8 +8,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import Bags, Histogram, Lookups
-from costmodel.irregular.lookups._bag_sums import bag_sums, table_gradient
-from costmodel.irregular.lookups._table import random_table
+from costmodel.irregular.lookups import bag_sums, random_table, table_gradient
 
 pytestmark = pytest.mark.white_box
 

@@ -9,10 +9,7 @@ from scipy import sparse
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import Pattern, pack, prune
-from costmodel.irregular.balanced._matrix import BalancedMatrix
-from costmodel.irregular.balanced._prune import balanced_mask
-from costmodel.irregular.balanced._random import random_layer
-from costmodel.irregular.balanced._two_of_four import two_of_four_metadata
+from costmodel.irregular.balanced import BalancedMatrix, balanced_mask, random_layer, two_of_four_metadata
 
 pytestmark = pytest.mark.white_box
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import Pattern, prune
-from costmodel.irregular.balanced._prune import balanced_mask
+from costmodel.irregular.balanced import balanced_mask
 
 pytestmark = pytest.mark.white_box
 
@@ -76,7 +76,7 @@ def test_large_layers_are_pruned_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     pattern = Pattern(0.75, block=8, vector=4)
     weights = weights_of("float32")
     whole = balanced_mask(weights, pattern)
-    monkeypatch.setattr("costmodel.irregular.balanced._prune._ROWS_OF_A_STEP", 300)
+    monkeypatch.setattr("costmodel.irregular.balanced._ROWS_OF_A_STEP", 300)
     np.testing.assert_array_equal(balanced_mask(weights, pattern), whole)
 
 

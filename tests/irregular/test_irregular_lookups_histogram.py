@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import Histogram
-from costmodel.irregular.lookups._table import missed_rows, row_bytes
+from costmodel.irregular.lookups import missed_rows, row_bytes
 
 pytestmark = pytest.mark.white_box
 

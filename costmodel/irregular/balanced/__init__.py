@@ -1,1 +1,0 @@
-"""Balanced sparsity: every block of a row of weights has the same number of non-zeros."""

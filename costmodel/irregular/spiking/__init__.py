@@ -1,1 +1,0 @@
-"""Spiking neural networks in whole numbers: synapses, neurons, and what each step should give, exactly."""
