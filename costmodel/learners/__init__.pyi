@@ -2,6 +2,10 @@ from ._base import Learner as Learner
 from ._base import Prediction as Prediction
 from ._base import Storable as Storable
 from ._kernel_ridge import KernelRidge as KernelRidge
+from ._metrics import coverage_score as coverage_score
+from ._metrics import relative_error as relative_error
+from ._metrics import score_at_k as score_at_k
+from ._network import MultitaskNetwork as MultitaskNetwork
 from ._registry import DEFAULT_LEARNER as DEFAULT_LEARNER
 from ._registry import learner_names as learner_names
 from ._registry import register as register
@@ -9,6 +13,5 @@ from ._ridge import RidgeLearner as RidgeLearner
 from ._training import check_features as check_features
 from ._training import lower_bound as lower_bound
 from ._training import prepare as prepare
-from .multitask._network import MultitaskNetwork as MultitaskNetwork
+from .trees._boosted_trees import XGBoostLearner as XGBoostLearner
 from .trees._random_forest import RandomForestLearner as RandomForestLearner
-from .trees._xgboost import XGBoostLearner as XGBoostLearner

@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 
 from costmodel.arrays import FloatArray
+from costmodel.learners._kernel_ridge import matern_similarity
 from costmodel.learners._scaler import Scaler
-from costmodel.learners.multitask._matern import matern_similarity
 
 # Distance, in standard deviations of a column, over which y varies, and what features do not tell apart as a
 # share of the variance. Chosen on measured H100 kernels, where the first 24 or 52 of a workload predict those

@@ -16,8 +16,8 @@ from costmodel.evaluation import EvaluationReport, cross_validate
 from costmodel.evaluation._cross_validate import ModelFactory
 from costmodel.files import write_json
 from costmodel.learners import KernelRidge, Learner, XGBoostLearner
-from costmodel.learners.stacking._stack import Stack
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.learners._stack import Stack
+from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.transfer.models._residual import Residual
 
 sys.path.append(str(Path(__file__).parents[1]))

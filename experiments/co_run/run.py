@@ -18,7 +18,7 @@ from costmodel.collector.runners._base import Request
 from costmodel.dataset import Dataset, find_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.kernels import sample_candidates
-from costmodel.metrics import score_at_k
+from costmodel.learners import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))

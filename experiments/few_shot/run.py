@@ -21,8 +21,8 @@ from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
 from costmodel.features import extract
 from costmodel.features._table import FeatureTable
 from costmodel.learners import XGBoostLearner
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.learners._source_rules import WeightedConsensus
+from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import TransferModel, make_model, shortlist
 from costmodel.transfer._plan import choose_first
 from costmodel.transfer.models._residual import Residual

@@ -13,7 +13,7 @@ from costmodel.arrays import Positions
 from costmodel.dataset import read_files
 from costmodel.features import extract
 from costmodel.learners import prepare
-from costmodel.learners.sources._curves import TaskCurves
+from costmodel.learners._curves import TaskCurves
 from costmodel.transfer.models._source_mixture import SourceMixture
 
 HIDDEN = 0.44  # as much of the space as the GEMM of the RTX 3060 Laptop lacks

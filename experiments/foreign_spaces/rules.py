@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.features._table import FeatureTable
 from costmodel.learners import XGBoostLearner, prepare
+from costmodel.learners._curves import TaskCurves, importance
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
 from costmodel.learners._training import first_rows
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._curves import TaskCurves
-from costmodel.learners.sources._importance import importance
-from costmodel.learners.sources._nearest import NearestTask
 from costmodel.transfer import TransferModel
 from costmodel.transfer._base import Predictor
 from costmodel.transfer.models._calibrated import Calibrated

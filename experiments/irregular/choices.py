@@ -9,7 +9,7 @@ import pandas as pd
 from costmodel.dataset import Dataset
 from costmodel.irregular import occupancy_block_size
 from costmodel.kernels import CudaSource
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.records import Workload
 
 Rows = list[dict[str, Any]]

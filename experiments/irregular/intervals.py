@@ -8,8 +8,8 @@ import pandas as pd
 from choices import Rows
 
 from costmodel.arrays import FloatArray
-from costmodel.metrics import coverage_score
-from costmodel.metrics._coverage import median_width
+from costmodel.learners import coverage_score
+from costmodel.learners._metrics import median_width
 from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
 
 # By what errors are looked at quite apart. By SMs they are within each, drawn towards those of all SMs.

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners import Prediction
 from costmodel.learners._scaler import Scaler
-from costmodel.learners.sources._source_weights import source_weights
+from costmodel.learners._source_rules import source_weights
 from costmodel.transfer import TransferModel
 
 

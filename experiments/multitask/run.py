@@ -19,7 +19,7 @@ from searches import ALONE, CHOOSERS, RULES, Limits, searched
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
+from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio
 
 RELATED = ("recorded", "analytic")
 KINDS = {"related": RELATED, **{kind: (kind,) for kind in (*RELATED, "unrelated")}}

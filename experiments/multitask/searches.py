@@ -12,7 +12,7 @@ from tried import Pooled, PredictedOptimum, SimilarSources
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners import KernelRidge
-from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.search._acquisition import improvement_of_posterior
 from costmodel.transfer import StorableModel, TransferModel, make_model
 from costmodel.transfer._plan import Posterior

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners import Learner, Prediction, prepare
+from costmodel.learners._curves import TaskCurves
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import first_rows
-from costmodel.learners.sources._curves import TaskCurves
 from costmodel.transfer import StorableModel, TransferModel
 from costmodel.transfer._base import Predictor
 from costmodel.transfer._rank import rank_correlation

@@ -17,7 +17,7 @@ from costmodel.dataset import load_dataset
 from costmodel.features import extract
 from costmodel.features._table import FeatureTable
 from costmodel.learners import KernelRidge
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import TransferModel
 from costmodel.transfer.guard._guarded import Guarded
 from costmodel.transfer.models._residual import Residual

@@ -10,7 +10,7 @@ from held_out import tasks_of
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset import Dataset
-from costmodel.metrics._score import log_excess
+from costmodel.learners._metrics import log_excess
 from costmodel.records import Candidate
 
 WAVES, HEURISTICS = "wave rule (DeepGEMM's)", "nvidia-matmul-heuristics"

@@ -9,7 +9,7 @@ from pyarrow import Array, array
 
 from costmodel.dataset import Dataset
 from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.learners._statistics import cluster_bootstrap_interval
 
 Rows = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ from costmodel.dataset import Dataset
 from costmodel.dataset.splits._folds import draw_rows
 from costmodel.evaluation.judging._task import judge_tasks
 from costmodel.evaluation.sides._datasets import join
-from costmodel.metrics._interval import cluster_bootstrap_interval
+from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import LearningRows, make_model
 
 OWN = "own records alone"

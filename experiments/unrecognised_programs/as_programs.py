@@ -16,7 +16,7 @@ from costmodel.dataset import Dataset, load_dataset, make_split
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
-from costmodel.metrics import score_at_k
+from costmodel.learners import score_at_k
 from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, make_model
 

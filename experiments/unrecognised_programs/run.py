@@ -11,8 +11,8 @@ import numpy as np
 from costmodel.dataset import load_dataset
 from costmodel.features._extract import COLUMNS
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
-from costmodel.metrics import score_at_k
-from costmodel.metrics._expected import expected_score_at_k
+from costmodel.learners import score_at_k
+from costmodel.learners._metrics import expected_score_at_k
 from costmodel.records import Measurement, Outcome, Platform
 from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, TransferModel, make_model

@@ -15,7 +15,7 @@ from costmodel.evaluation import cross_validate
 from costmodel.evaluation.judging._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
 from costmodel.learners import Prediction
-from costmodel.metrics._score import n_eps
+from costmodel.learners._metrics import n_eps
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import TransferModel, make_model
 

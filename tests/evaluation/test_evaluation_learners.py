@@ -12,10 +12,9 @@ from public_data import KERNEL_TUNER
 
 from costmodel.evaluation import cross_validate
 from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.learners import score_at_k
 from costmodel.learners._random import RandomLearner
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._nearest import NearestTask
-from costmodel.metrics import score_at_k
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import make_model
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from costmodel.learners import KernelRidge
-from costmodel.learners.sources._nearest import NearestTask
+from costmodel.learners._source_rules import NearestTask
 from costmodel.transfer.models._residual import Residual
 
 pytestmark = pytest.mark.white_box

@@ -59,14 +59,14 @@ def test_an_outcome_that_is_no_verdict_is_refused(script: ModuleType) -> None:
 def test_a_copy_is_set_up_for_one_package(
     script: ModuleType, options: argparse.Namespace, tmp_path: Path
 ) -> None:
-    (tmp_path / "metrics" / "mutants").mkdir(parents=True)
-    script.prepare(tmp_path / "metrics", "metrics", options)
-    copy = tmp_path / "metrics"
+    (tmp_path / "records" / "mutants").mkdir(parents=True)
+    script.prepare(tmp_path / "records", "records", options)
+    copy = tmp_path / "records"
     assert sorted(path.name for path in copy.iterdir()) == sorted(script.COPIED)
     settings = tomllib.loads((copy / "pyproject.toml").read_text())["tool"]["mutmut"]
-    assert settings["only_mutate"] == ["costmodel/metrics/*"]
+    assert settings["only_mutate"] == ["costmodel/records/*"]
     tests, *left_out = settings["pytest_add_cli_args_test_selection"]
-    assert tests == "tests/metrics"
+    assert tests == "tests/records"
     assert (copy / tests).is_dir()
     files = [option.removeprefix("--deselect=").partition("::")[0] for option in left_out]
     assert len(files) == len(options.left_out) > 0

@@ -3,7 +3,7 @@ import pytest
 
 from costmodel.learners import XGBoostLearner
 from costmodel.learners._analytic import AnalyticPrior
-from costmodel.learners.stacking._above_analytic import AboveAnalytic
+from costmodel.learners._stack import AboveAnalytic
 
 pytestmark = pytest.mark.white_box
 

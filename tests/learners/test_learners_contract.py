@@ -10,14 +10,12 @@ from costmodel.learners import (
     XGBoostLearner,
 )
 from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners._known_elsewhere import KnownElsewhere
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
-from costmodel.learners.known._known_elsewhere import KnownElsewhere
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._nearest import NearestTask
-from costmodel.learners.stacking._above_analytic import AboveAnalytic
-from costmodel.learners.stacking._stack import Stack
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
+from costmodel.learners._stack import AboveAnalytic, Stack
+from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.testing import LEARNER_CHECKS, contract_rows
 
 pytestmark = pytest.mark.white_box

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from costmodel.learners import prepare
-from costmodel.learners.sources._curves import TaskCurves
-from costmodel.learners.sources._importance import importance
+from costmodel.learners._curves import TaskCurves, importance
 
 pytestmark = pytest.mark.white_box
 

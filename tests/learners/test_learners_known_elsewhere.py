@@ -9,9 +9,9 @@ from costmodel.dataset import Dataset, load_dataset, make_split
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.evaluation import cross_validate
 from costmodel.learners import RidgeLearner
+from costmodel.learners._known_elsewhere import KnownElsewhere
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
-from costmodel.learners.known._known_elsewhere import KnownElsewhere
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LearningRows, Model, load_model, make_model
 

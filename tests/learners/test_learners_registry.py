@@ -57,7 +57,8 @@ class MedianAboveBound(Learner):
 TRAIN = """
 import sys
 from costmodel.testing import LEARNER_CHECKS, gpu_landscape
-from costmodel.learners import learner_class, learner_names
+from costmodel.learners import learner_names
+from costmodel.learners._registry import learner_class
 from costmodel.tuning import evaluate, train
 
 assert "medians" in learner_names() and "median_learners" not in sys.modules

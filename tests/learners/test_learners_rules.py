@@ -6,11 +6,10 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 
 from costmodel.learners import KernelRidge, RidgeLearner, XGBoostLearner, prepare
+from costmodel.learners._curves import TaskCurves
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaler import Scaler
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._curves import TaskCurves
-from costmodel.learners.sources._nearest import NearestTask
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
 from costmodel.testing import contract_rows
 
 pytestmark = pytest.mark.white_box

@@ -5,13 +5,11 @@ import pytest
 from scipy.spatial import cKDTree
 
 from costmodel.learners import prepare
+from costmodel.learners._curves import TaskCurves
+from costmodel.learners._distinct_rows import distinct_rows, row_keys
 from costmodel.learners._scaler import Scaler
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus, source_weights
 from costmodel.learners._training import task_levels
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._curves import TaskCurves
-from costmodel.learners.sources._distinct import distinct_rows, row_keys
-from costmodel.learners.sources._nearest import NearestTask
-from costmodel.learners.sources._source_weights import source_weights
 
 pytestmark = pytest.mark.white_box
 

@@ -4,8 +4,7 @@ from scipy.optimize import minimize
 
 from costmodel.learners import KernelRidge, Learner, Prediction, RidgeLearner
 from costmodel.learners._random import RandomLearner
-from costmodel.learners.stacking._out_of_fold import out_of_fold
-from costmodel.learners.stacking._stack import Stack, simplex_weights
+from costmodel.learners._stack import Stack, out_of_fold, simplex_weights
 
 pytestmark = pytest.mark.white_box
 

@@ -5,7 +5,7 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.learners import RandomForestLearner, XGBoostLearner, prepare
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.testing import contract_rows
 
 pytestmark = pytest.mark.white_box

@@ -6,8 +6,7 @@ import pytest
 from optuna.samplers import TPESampler
 from optuna.trial import TrialState
 
-from costmodel.metrics._expected import expected_n_eps
-from costmodel.metrics._score import n_eps
+from costmodel.learners._metrics import expected_n_eps, n_eps
 from costmodel.search import ModelSampler, Pool, PoolSampler, RandomOrderSampler
 from costmodel.testing import LANDSCAPE_WORKLOADS, gpu_landscape
 from costmodel.tuning import train

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from costmodel.metrics._budget import budget_gap_error
+from costmodel.learners._metrics import budget_gap_error
 from costmodel.testing import LANDSCAPE_SMS, gpu_landscape, landscape_latency
 
 pytestmark = pytest.mark.white_box

@@ -7,9 +7,9 @@ from sklearn.linear_model import Ridge
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.learners import Learner, Prediction, RidgeLearner, learner_names, prepare
+from costmodel.learners._curves import TaskCurves
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaler import Scaler
-from costmodel.learners.sources._curves import TaskCurves
 from costmodel.testing import contract_rows, gpu_landscape
 from costmodel.transfer import make_model
 from costmodel.transfer.models._calibrated import Calibrated

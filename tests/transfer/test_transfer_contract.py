@@ -1,7 +1,7 @@
 import pytest
 
 from costmodel.learners import RidgeLearner
-from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.testing import TRANSFER_CHECKS
 from costmodel.transfer.guard._guarded import Guarded
 from costmodel.transfer.models._residual import Residual

@@ -6,7 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from costmodel.learners import KernelRidge
-from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.transfer._plan import choose_first
 from costmodel.transfer._rank import rank_correlation
 from costmodel.transfer.guard._alone import Alone

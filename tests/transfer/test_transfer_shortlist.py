@@ -15,7 +15,7 @@ from public_data import KERNEL_TUNER, needs_public_data
 from scipy.stats import multivariate_normal
 
 from costmodel.learners import Prediction
-from costmodel.learners.sources._consensus import WeightedConsensus
+from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.transfer import shortlist
 from costmodel.transfer._plan import Posterior
 from costmodel.transfer.models._residual import Residual

@@ -20,10 +20,9 @@ from costmodel.learners import (
 )
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._random import RandomLearner
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._nearest import NearestTask
-from costmodel.learners.stacking._stack import Stack
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
+from costmodel.learners._stack import Stack
+from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.records import find_device
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, TransferModel, load_model

@@ -8,16 +8,14 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.learners import KernelRidge, RandomForestLearner, XGBoostLearner
 from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners._known_elsewhere import KnownElsewhere
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
+from costmodel.learners._source_rules import NearestTask, WeightedConsensus
+from costmodel.learners._stack import AboveAnalytic, Stack
 from costmodel.learners._stored_state import StoredState
-from costmodel.learners.known._known_elsewhere import KnownElsewhere
-from costmodel.learners.sources._consensus import WeightedConsensus
-from costmodel.learners.sources._nearest import NearestTask
-from costmodel.learners.stacking._above_analytic import AboveAnalytic
-from costmodel.learners.stacking._stack import Stack
+from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.learners.trees._checked_booster import check_booster
 from costmodel.learners.trees._ubjson import read_ubjson
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, load_model
 from costmodel.transfer.guard._guarded import Guarded

@@ -10,9 +10,15 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.evaluation.judging._judge import KS, judge_interval, judge_latency, prediction_at
 from costmodel.learners._base import Prediction
-from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
-from costmodel.metrics._score import log_excess, ranked_n_eps, score_at_k
-from costmodel.metrics._ties import listed_first
+from costmodel.learners._metrics import (
+    expected_log_excess,
+    expected_n_eps,
+    expected_score_at_k,
+    listed_first,
+    log_excess,
+    ranked_n_eps,
+    score_at_k,
+)
 from costmodel.transfer._base import Predictor
 
 Adapt = Callable[[FloatArray, FloatArray], Predictor]

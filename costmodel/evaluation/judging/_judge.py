@@ -9,10 +9,19 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.dataset.splits._folds import on_whole_device
 from costmodel.learners._base import Prediction
-from costmodel.metrics._coverage import covered, median_width
-from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
-from costmodel.metrics._score import log_excess, ranked_n_eps, regret_error, relative_error, score_at_k
-from costmodel.metrics._ties import listed_first
+from costmodel.learners._metrics import (
+    covered,
+    expected_log_excess,
+    expected_n_eps,
+    expected_score_at_k,
+    listed_first,
+    log_excess,
+    median_width,
+    ranked_n_eps,
+    regret_error,
+    relative_error,
+    score_at_k,
+)
 
 RANDOM = "random"
 WHOLE_DEVICE = "whole device"
@@ -48,7 +57,7 @@ def judge(
 ) -> dict[str, Any]:
     """One task's results for configs chosen by a prediction, after those that the model lists first.
 
-    Configs with the same score count as in random order, see ``costmodel.metrics``. A choice that fails
+    Configs with the same score count as in random order, see ``tie_groups``. A choice that fails
     scores 0 and has infinite regret, but it is found out before it is ever used: the log excess is that of
     the first choice that runs, as it is for a choice at random.
     """

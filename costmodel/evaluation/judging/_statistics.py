@@ -7,9 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.metrics._budget import gap_recovered
-from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
-from costmodel.metrics._paired import win_rate
+from costmodel.learners._metrics import gap_recovered
+from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio, win_rate
 
 
 def statistics(values: "pd.Series[float]", clusters: "pd.Series[Any]") -> dict[str, Any]:

@@ -8,9 +8,9 @@ import numpy as np
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._base import Prediction
+from costmodel.learners._curves import TaskCurves
 from costmodel.learners._registry import register
 from costmodel.learners._training import prepare
-from costmodel.learners.sources._curves import TaskCurves
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer.models._calibrated import Calibrated
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._base import Prediction
+from costmodel.learners._curves import TaskCurves
 from costmodel.learners._registry import register
+from costmodel.learners._source_rules import source_weights
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import first_rows, prepare
-from costmodel.learners.sources._curves import TaskCurves
-from costmodel.learners.sources._source_weights import source_weights
 from costmodel.transfer._base import StorableModel, check_measured
 from costmodel.transfer.models._several_priors import SeveralPriors
 

@@ -5,11 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from costmodel.metrics import coverage_score
-from costmodel.metrics._coverage import covered, median_width
-from costmodel.metrics._expected import expected_log_excess
-from costmodel.metrics._interval import cluster_bootstrap_interval, cluster_bootstrap_ratio
-from costmodel.metrics._paired import win_rate
+from costmodel.learners import coverage_score
+from costmodel.learners._metrics import covered, expected_log_excess, median_width
+from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio, win_rate
 
 pytestmark = pytest.mark.white_box
 

@@ -7,12 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from costmodel.metrics import relative_error, score_at_k
-from costmodel.metrics._budget import budget_gap_error, gap_recovered
-from costmodel.metrics._expected import expected_log_excess, expected_n_eps, expected_score_at_k
-from costmodel.metrics._interval import cluster_bootstrap_interval
-from costmodel.metrics._score import log_excess, n_eps, ranked_n_eps, regret_error, score
-from costmodel.metrics._ties import listed_first
+from costmodel.learners import relative_error, score_at_k
+from costmodel.learners._metrics import (
+    budget_gap_error,
+    expected_log_excess,
+    expected_n_eps,
+    expected_score_at_k,
+    gap_recovered,
+    listed_first,
+    log_excess,
+    n_eps,
+    ranked_n_eps,
+    regret_error,
+    score,
+)
+from costmodel.learners._statistics import cluster_bootstrap_interval
 
 pytestmark = pytest.mark.white_box
 

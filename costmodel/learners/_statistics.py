@@ -1,4 +1,4 @@
-"""Confidence intervals for results that come in clusters.
+"""Statistics of results over tasks: intervals by a bootstrap over clusters, and win rates.
 
 Tasks of one workload resemble each other, so whole workloads are resampled (Field and Welsh, "Bootstrapping
 clustered data", JRSS B 69, 2007).
@@ -70,3 +70,19 @@ def cluster_bootstrap_ratio(  # noqa: PLR0913 (settings, all with defaults)
     tail = (1.0 - level) / 2
     low, high = np.quantile(ratios, [tail, 1.0 - tail])
     return float(low), float(high)
+
+
+def win_rate(scores: FloatArray, baseline: FloatArray) -> float:
+    """Return the share of tasks with a higher score than the baseline; ties count half. NaN without tasks.
+
+    0.5 means as good as the baseline (the probability of superiority: Vargha and Delaney, "A critique and
+    improvement of the CL common language effect size statistics", 2000, on pairs).
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    if scores.shape != baseline.shape:
+        raise ValueError(
+            f"scores must have the shape of the baseline, but got {scores.shape} and {baseline.shape}"
+        )
+    return float(np.mean((scores > baseline) + 0.5 * (scores == baseline))) if scores.size else float("nan")

@@ -1,6 +1,6 @@
-"""Several learners in one."""
+"""Several learners in one, weighted by predictions for rows that they did not see."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -8,15 +8,64 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
+from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction
+from costmodel.learners._distinct_rows import distinct_rows
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, prepare
-from costmodel.learners.sources._distinct import distinct_rows
-from costmodel.learners.stacking._out_of_fold import out_of_fold
-from costmodel.learners.trees._xgboost import XGBoostLearner
-from costmodel.learners.trees._xgboost_rank import XGBoostRanker
+from costmodel.learners.trees._boosted_trees import XGBoostLearner, XGBoostRanker
+
+
+def out_of_fold(  # noqa: PLR0913, PLR0917 (what fit takes, and how it is divided)
+    make: Callable[[], Learner],
+    X: FloatArray,
+    y: FloatArray,
+    task_ids: TaskIds,
+    groups: NDArray[Any],
+    folds: int,
+) -> Prediction:
+    """Predict each row by a learner that saw nothing of its group (stacked generalisation: Wolpert, 1992).
+
+    Args:
+        make: Makes an unfitted learner, one for each fold.
+        X: ``(n, d)`` features.
+        y: ``(n,)`` seconds; inf for failures.
+        task_ids: ``(n,)``.
+        groups: ``(n,)``; rows of equal value stay together, such as those of a workload.
+        folds: Folds at most; there are no more than groups.
+
+    Returns:
+        Score and latency in the order of the rows; no latency where a fold's learner gave none.
+
+    Raises:
+        ValueError: There are fewer than two groups or folds, or nothing ran outside of a fold.
+    """
+    fold = _fold_of(groups, folds)
+    score, latency_s, knows_latency = np.empty(len(X)), np.empty(len(X)), True
+    for i in range(fold.max() + 1):
+        train, test = fold != i, fold == i
+        prediction = make().fit(X[train], y[train], task_ids[train]).predict(X[test])
+        score[test] = prediction.score
+        if prediction.latency_s is None:
+            knows_latency = False
+        else:
+            latency_s[test] = prediction.latency_s
+    return Prediction(score, latency_s if knows_latency else None)
+
+
+def _fold_of(groups: NDArray[Any], folds: int) -> NDArray[np.intp]:
+    """``(n,)`` fold of each row: the largest group first, each into the fold with the fewest rows so far."""
+    names, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    folds = min(folds, len(names))
+    if folds < 2:
+        raise ValueError(f"two folds and groups must be there, but got {folds} folds of {len(names)} groups")
+    fold, filled = np.empty(len(names), dtype=np.intp), np.zeros(folds, dtype=np.intp)
+    for i in np.argsort(-sizes, kind="stable"):
+        fold[i] = filled.argmin()
+        filled[fold[i]] += sizes[i]
+    return fold[group]
 
 
 @register("stack")
@@ -147,3 +196,55 @@ def _within(values: FloatArray, training: Training) -> FloatArray:
     weight = np.exp(training.log_score)
     means = np.bincount(training.tasks, weight * values) / np.bincount(training.tasks, weight)
     return values - means[training.tasks]
+
+
+@register("stack-above-analytic")
+class AboveAnalytic(Learner):
+    """A learner whose latencies are those above a weighted sum of analytic times, not above a roofline.
+
+    A roofline knows neither atomics nor the loads that a thread waits for, which of kernels whose work
+    depends on their data take most of the time: ``AnalyticPrior``, fitted to the same rows, does. What it
+    says stands behind the last column, as log2 of seconds.
+
+    Args:
+        prior: The analytic times; fitted in place.
+        learner: The learner, which has the column behind the last as its baseline; fitted in place.
+    """
+
+    def __init__(self, prior: AnalyticPrior, learner: Learner) -> None:
+        self.prior = prior
+        self.learner = learner
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Trees, which time best above such a sum, and a ranker, which with them chooses best."""
+        trees = XGBoostLearner(baseline_column=len(columns), depth=8, min_child_weight=30.0, seed=seed)
+        stack = Stack((trees, XGBoostRanker(seed=seed)), positions(columns, "workload"))
+        return cls(AnalyticPrior.for_columns(columns, seed), stack)
+
+    def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:
+        """Weigh the analytic times, then let the learner learn what is above them."""
+        self.prior.fit(X, y, task_ids)
+        self.learner.fit(self._with_prior(X), y, task_ids)
+        return self
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """What the learner says."""
+        return self.learner.predict(self._with_prior(X))
+
+    def state(self) -> dict[str, Any]:
+        """Learned state of both."""
+        return {"prior": self.prior.state(), "learner": self.learner.state()}
+
+    def load_state(self, state: dict[str, Any]) -> Self:
+        """Take over what ``state`` gave."""
+        stored = StoredState(state)
+        self.prior.load_state(stored.part("prior"))
+        self.learner.load_state(stored.part("learner"))
+        return self
+
+    def _with_prior(self, X: FloatArray) -> FloatArray:
+        """``(n, d + 1)`` columns with log2 of the analytic seconds behind them."""
+        latency_s = self.prior.predict(X).latency_s
+        assert latency_s is not None
+        return np.column_stack([X, np.log2(latency_s)])

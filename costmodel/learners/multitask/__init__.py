@@ -1,1 +1,0 @@
-"""Learners that share structure across tasks."""

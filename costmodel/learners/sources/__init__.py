@@ -1,1 +1,0 @@
-"""Learners that remember source tasks and treat a new task as one of them or as a mixture."""
