@@ -1,14 +1,17 @@
 """Checks of what callers give, made before any work: a wrong seed must not end a search after an hour."""
 
+from collections.abc import Iterable
 from numbers import Integral, Real
 
-from costmodel.errors import CostModelError, shorten
+from costmodel.errors import InvalidArgumentError, shorten
 
 # What every generator of random numbers takes.
 MOST_SEED = 2**32 - 1
+# What fits an array of 32-bit integers.
+MOST_COUNT = 2**31 - 1
 
 
-def check_whole(name: str, value: object, least: int = 0, most: int = 2**31 - 1) -> int:
+def check_whole(name: str, value: object, least: int = 0, most: int = MOST_COUNT) -> int:
     """Check that an argument is a whole number in a range.
 
     Args:
@@ -18,16 +21,17 @@ def check_whole(name: str, value: object, least: int = 0, most: int = 2**31 - 1)
         most: The most that it may be.
 
     Raises:
-        CostModelError: It is not.
+        InvalidArgumentError: It is not.
 
     Example:
         >>> check_whole("trials", 16, 1)
         16
     """
+    if type(value) is int and least <= value <= most:  # what decoding a record asks for a dozen times
+        return value
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        raise CostModelError(
-            f"{name} must be a whole number from {least:,} to {most:,}, but got {shorten(repr(value))}."
-        )
+        limits = f"of at least {least:,}" if most == MOST_COUNT else f"from {least:,} to {most:,}"
+        raise InvalidArgumentError(f"{name} must be a whole number {limits}, but got {shorten(repr(value))}.")
     return int(value)
 
 
@@ -36,17 +40,43 @@ def check_seed(value: object) -> int:
     return check_whole("seed", value, 0, MOST_SEED)
 
 
+def check_budgets(value: object) -> tuple[int, ...]:
+    """Check that an argument is a number of SMs, several distinct ones, or None for the whole device.
+
+    Returns:
+        The numbers; none for the whole device.
+    """
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    given = tuple(value) if several else () if value is None else (value,)  # type: ignore[arg-type]
+    budgets = tuple(check_whole("sms", each, 1) for each in given)
+    if len(set(budgets)) < len(budgets):
+        raise InvalidArgumentError(f"sms must be distinct numbers of SMs, but got {shorten(budgets)}.")
+    return budgets
+
+
+def check_text(name: str, value: object, most: int = 1000) -> str:
+    """Check that an argument is a text of bounded length; see ``check_whole``."""
+    if not isinstance(value, str) or len(value) > most:
+        raise InvalidArgumentError(
+            f"{name} must be a text of at most {most:,} characters, but got {shorten(repr(value))}."
+        )
+    return value
+
+
 def check_number(name: str, value: object, least: float = 0.0, most: float = 1e18) -> float:
     """Check that an argument is a finite number in a range; see ``check_whole``."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
-        raise CostModelError(
+    if type(value) is float and least <= value <= most:
+        return value
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:  # type: ignore[operator]
+        raise InvalidArgumentError(
             f"{name} must be a number from {least:g} to {most:g}, but got {shorten(repr(value))}."
         )
-    return float(value)
+    return float(value)  # type: ignore[arg-type]
 
 
 def check_share(name: str, value: object) -> float:
     """Check that an argument is a share above 0 and below 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
-        raise CostModelError(f"{name} must be a share above 0 and below 1, but got {shorten(repr(value))}.")
-    return float(value)
+    if not 0.0 < check_number(name, value) < 1.0:
+        raise InvalidArgumentError(f"{name} must be a share above 0 and below 1, but got {value}.")
+    return float(value)  # type: ignore[arg-type]

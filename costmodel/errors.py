@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from costmodel.printable import mask_secrets
 
 _NAME = "sm-costmodel"
+_MOST_NAME = 200  # characters; comparing longer ones takes seconds
 
 
 class CostModelError(Exception):
@@ -21,6 +22,13 @@ class CostModelError(Exception):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*(mask_secrets(each) if isinstance(each, str) else each for each in arguments))
+
+
+class InvalidArgumentError(CostModelError, ValueError):
+    """An argument is of a wrong type or out of range.
+
+    As a ``ValueError`` it is told by msgspec with its place, where a file holds the argument.
+    """
 
 
 class MissingExtraError(CostModelError):
@@ -63,7 +71,7 @@ def did_you_mean(name: str, known: Iterable[str], key: Callable[[str], str] = le
         >>> did_you_mean("kernel_rige", ["kernel-ridge", "xgboost"])
         " Did you mean 'kernel-ridge'?"
     """
-    names, wanted = {key(each): each for each in known}, key(name)
+    names, wanted = {key(each): each for each in known}, key(name[:_MOST_NAME])
     holding = [each for each in names if wanted and wanted in each]
     alike = get_close_matches(wanted, names, n=3, cutoff=0.5)
     near = list(dict.fromkeys(names[each] for each in (*holding, *alike)))[:3]

@@ -18,6 +18,7 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.processes import ProcessMark
+from costmodel.reading import exists, is_file, is_folder
 
 # What a picture's name may end in.
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
@@ -60,7 +61,7 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{own}.partial")
     try:
         yield partial
-        if partial.exists():
+        if exists(partial):
             sync(partial)
             partial.replace(path)
             sync(path.parent)
@@ -78,7 +79,7 @@ def shipped(folder: str, name: str) -> Path | None:
     places = [package / f"_{folder}" / name, package.parent / folder / name]
     if larger := find_spec(LARGER_DATASETS):
         places += [Path(place) / name for place in larger.submodule_search_locations or ()]
-    return next((place for place in places if place.exists()), None)
+    return next((place for place in places if exists(place)), None)
 
 
 def find_config(path: Path) -> Path:
@@ -88,7 +89,7 @@ def find_config(path: Path) -> Path:
         >>> find_config(Path("cpu-quick")).name
         'cpu-quick.toml'
     """
-    if path.exists():
+    if exists(path):
         return path
     relative = path.relative_to("configs") if path.parts[:1] == ("configs",) else path
     return shipped("configs", str(relative.with_suffix(".toml"))) or path
@@ -106,7 +107,7 @@ def _abandoned(path: Path) -> Iterator[Path]:
 
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; they are on disk when this returns."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    missing = [folder for folder in (path, *path.parents) if not exists(folder)]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync(folder.parent)
@@ -140,7 +141,7 @@ def check_not_open_to_all(path: Path) -> None:
     Raises:
         CostModelError: If they may.
     """
-    if path.exists() and path.stat().st_mode & stat.S_IWOTH:
+    if exists(path) and path.stat().st_mode & stat.S_IWOTH:
         raise CostModelError(
             f"{path} decides what this process runs, so it must not be writable for every user, but it is: "
             f"read it, and then run `chmod o-w {shlex.quote(str(path))}`."
@@ -170,14 +171,14 @@ def check_writable(path: Path, *, folder: bool = False) -> None:
     Raises:
         CostModelError: If something else is there, or its folder cannot be written to.
     """
-    if path.is_dir() != folder and path.exists():
+    if is_folder(path) != folder and exists(path):
         there, needed = ("a file", "a folder") if folder else ("a folder", "a file")
         raise CostModelError(f"{path} must be {needed} to write, but {there} is there: name another.")
-    above = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    if above.is_file() and above != path:
+    above = next(parent for parent in (path, *path.absolute().parents) if exists(parent))
+    if is_file(above) and above != path:
         raise CostModelError(f"Cannot write {path}: {above} is a file, not a folder. Name another place.")
     try:
-        tempfile.TemporaryFile(dir=above if above.is_dir() else above.parent).close()
+        tempfile.TemporaryFile(dir=above if is_folder(above) else above.parent).close()
     except OSError as error:
         raise CostModelError(f"Cannot write {path}: {error.strerror}. Name another place.") from error
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 HEAD_BYTES = 64 * 2**10
 # What stands first, behind comments: a table or a key; an item or a key.
-_TOML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:\[\[?[\w.\"-]+\]|[\w.\"-]+ *= *\S)")
+_TOML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:\[\[?[A-Za-z][\w.\"-]*\]|[\w.\"-]+ *= *\S)")
 _YAML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:---|- \w|[\w.\"-]+:\s)")
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
@@ -244,7 +244,6 @@ FORMATS = (
         lambda h: h.data.startswith((b"\xff\xfe", b"\xfe\xff")),
     ),
     FileFormat("xml", "an XML file", "", lambda h: h.begins("<?xml")),
-    FileFormat("json", "JSON of another kind", "", lambda h: h.begins("{", "[{", '["', "[[")),
     FileFormat(
         "toml",
         "TOML",
@@ -261,6 +260,7 @@ FORMATS = (
             re.match(r"(#.*\n|\s)*(import \w|from [\w.]+ import |def \w+\(|@\w|class \w+)", h.text)
         ),
     ),
+    FileFormat("json", "JSON of another kind", "", lambda h: h.begins("{", "[{", '["', "[[")),
     FileFormat(
         "yaml",
         "YAML",

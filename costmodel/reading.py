@@ -11,11 +11,14 @@ import gzip
 import os
 import stat
 import tomllib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import SEEK_SET, BufferedReader, RawIOBase
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -33,8 +36,11 @@ Finite = Annotated[float, msgspec.Meta(ge=0.0, lt=1e18)]
 MOST_SETTINGS = 16 * 2**20
 MOST_BYTES = 2**30
 MOST_TOTAL = 16 * 2**30
-_MOST_LINE = 64 * 2**20
+MOST_LINE = 64 * 2**20
 _MOST_DEPTH = 100
+_MOST_FAULTS = 20
+# What unpacking raises where a gzipped file is cut off or damaged.
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"
 # JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
 _MOST_RATIO = 200
@@ -133,8 +139,8 @@ def detect(path: Path | str) -> FileFormat | None:
     Raises:
         CostModelError: It cannot be read.
     """
-    with refusing(path, "a file"), open_unpacked(Path(path)) as (file, _):
-        return detect_format(file.read(HEAD_BYTES))
+    with refusing(path, "a file"):
+        return detect_format(_head(Path(path)))
 
 
 def read_bytes(path: Path | str, what: str, *, remedy: str = "", most_bytes: int = MOST_BYTES) -> bytes:
@@ -192,7 +198,8 @@ def read_json(  # noqa: PLR0913
     """
     content = read_bytes(path, what, remedy=remedy, most_bytes=most_bytes)
     with refusing(Path(path), what, remedy, form="json"):
-        return decode_json(content, kind, strict=strict)
+        found: T = decode_json(content, kind, strict=strict)
+        return found
 
 
 def read_toml(path: Path | str, kind: type[T] | Any, what: str, *, remedy: str = "") -> T:
@@ -205,7 +212,22 @@ def read_toml(path: Path | str, kind: type[T] | Any, what: str, *, remedy: str =
     with refusing(Path(path), what, remedy, form="toml"):
         document = tomllib.loads(content.decode("utf-8-sig"))
         _check_document(document)
-        return msgspec.convert(document, kind)
+        found: T = convert(document, kind)
+        return found
+
+
+def convert(document: Any, kind: type[T] | Any) -> T:
+    """Convert what a decoder gave to a type; whoever writes by hand is told all faults at once.
+
+    Raises:
+        ValueError: It has faults.
+    """
+    try:
+        found: T = msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        faults = list(islice(_faults(document, kind), _MOST_FAULTS))
+        raise ValueError("; ".join(faults) or str(error)) from error
+    return found
 
 
 def decode_json(content: bytes | str, kind: type[T] | Any, *, strict: bool = True) -> T:
@@ -227,7 +249,7 @@ def read_lines(
     what: str,
     *,
     remedy: str = "",
-    most_line: int = _MOST_LINE,
+    most_line: int = MOST_LINE,
     most_bytes: int = MOST_TOTAL,
 ) -> Iterator[tuple[int, bytes]]:
     """Read the lines of a file that are not empty, one at a time, with their numbers from 1.
@@ -286,14 +308,13 @@ class _Unpacking(RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         part = self._file.read1(len(buffer))  # keeps what stands before a place that cannot be unpacked
-        count = len(part)
-        buffer[:count] = part
+        buffer[: len(part)] = part
         if self._file.tell() > self._most:
             raise CostModelError(
                 f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but exceeds "
                 f"{self._most:,} bytes and may be meant to exhaust memory. If you trust it, unpack it first."
             )
-        return count
+        return len(part)
 
 
 def _lines_in(path: Path, what: str, remedy: str, most_line: int, most_bytes: int) -> Iterator[bytes]:
@@ -302,6 +323,15 @@ def _lines_in(path: Path, what: str, remedy: str, most_line: int, most_bytes: in
         lines = lines_of(file, most_bytes=most_line, most_total=most_bytes)
         while (line := next(lines, None)) is not None:
             yield line
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file, unpacked as far as it goes."""
+    head = b""
+    with open_unpacked(path) as (file, _), suppress(*DAMAGE):
+        while len(head) < HEAD_BYTES and (more := file.read1(HEAD_BYTES - len(head))):
+            head += more
+    return head
 
 
 def _check_document(value: Any) -> None:
@@ -327,6 +357,32 @@ def _check_document(value: Any) -> None:
     raise ValueError(f"it must be nested at most {_MOST_DEPTH} deep, but goes deeper")
 
 
+def _faults(value: Any, kind: Any, place: str = "") -> Iterator[str]:
+    """What is wrong with each field of a document, and with those of the tables in it."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    struct = next(
+        (each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct)), None
+    )
+    if struct is not None and isinstance(value, dict):
+        fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
+        missing = [name for name, field in fields.items() if field.required and name not in value]
+        unknown = [name for name in value if name not in fields]
+        if missing:
+            yield f"{place or 'it'} lacks {', '.join(missing)}"
+        if unknown and struct.__struct_config__.forbid_unknown_fields:
+            yield f"{place or 'it'} has the unknown {', '.join(unknown)}"
+        for name in value.keys() & fields.keys():
+            yield from _faults(value[name], fields[name].type, f"{place}.{name}".lstrip("."))
+    elif isinstance(value, list) and get_origin(kind) in (list, tuple):
+        for number, each in enumerate(value, start=1):
+            yield from _faults(each, get_args(kind)[0], f"{place} {number}")
+    else:
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            yield f"{place or 'it'}: {error}"
+
+
 def _reason(error: Exception) -> str:
     """What an exception of a decoder says, in one line of bounded length."""
     if isinstance(error, UnicodeDecodeError):
@@ -337,7 +393,7 @@ def _reason(error: Exception) -> str:
         return "it does not fit into memory"
     if isinstance(error, KeyError):
         return f"{error} is missing"
-    said = (str(error).splitlines() or [""])[0]
+    said = (str(error).splitlines() or [""])[0].replace(". - at `", " - at `")
     if said.startswith("Exceeds the limit"):  # Python's words for int("1" * 5000)
         return "a whole number has thousands of digits"
     return shorten(said.rstrip("."), 300) or type(error).__name__
@@ -346,8 +402,8 @@ def _reason(error: Exception) -> str:
 def _looks(path: Path, what: str, form: str) -> str:
     """What a file looks like, and what can be done with it; empty if it looks like what it must be."""
     found = None
-    with suppress(Exception), open_unpacked(path) as (file, _):  # it may be the bytes that cannot be read
-        found = detect_format(file.read(HEAD_BYTES))
+    with suppress(OSError, ValueError):  # it may be the file that cannot be read
+        found = detect_format(_head(path))
     if found is None or found.key == form or found.name in what:
         return ""
     return f"It looks like {found.name}. {found.use}".rstrip().replace("FILE", str(path))

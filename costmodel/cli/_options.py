@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from costmodel.cli._output import watch_output
 from costmodel.errors import CostModelError
 from costmodel.files import check_picture, check_writable
+from costmodel.reading import is_folder
 
 if TYPE_CHECKING:
     from costmodel.collector.runners._service_watch import ServiceWatch
@@ -111,7 +112,7 @@ def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
         if path is not None and metavar == "FILE.png":
             check_picture(path)
         if path is not None:
-            check_writable(path, folder=metavar == "DIR" or (metavar == "PATH" and path.is_dir()))
+            check_writable(path, folder=metavar == "DIR" or (metavar == "PATH" and is_folder(path)))
             watch_output(context, path)
         return path
 

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from costmodel import files
 from costmodel.printable import make_printable
+from costmodel.reading import exists, is_folder
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import Split
@@ -191,9 +192,9 @@ def what_is_left(context: typer.Context) -> str:
 
 def _state(path: Path) -> dict[Path, int]:
     """When a file, or each file directly in a folder, was changed last; half-written ones are not there."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    files = sorted(path.iterdir()) if is_folder(path) else [path]
     return {
         each: each.lstat().st_mtime_ns
         for each in files
-        if each.exists() and not each.name.endswith((".partial", ".lock"))
+        if exists(each) and not each.name.endswith((".partial", ".lock"))
     }

@@ -25,6 +25,7 @@ from costmodel.dataset.table._read import DatasetLike, check_dataset
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
+from costmodel.reading import exists
 
 REJECTS_NAME = "rejects.jsonl"
 
@@ -163,4 +164,4 @@ def merge_datasets(
 
 def _existing(source: str | Path) -> Path:
     """A path that is there, or that of the dataset of this name."""
-    return path if (path := Path(source)).exists() else find_dataset(source)
+    return path if exists(path := Path(source)) else find_dataset(source)

@@ -13,6 +13,7 @@ from costmodel.dataset.table._files import Partition, dataset_hash
 from costmodel.dataset.table._locate import is_dataset_folder
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import exists
 from costmodel.report._page import markdown_page
 
 CARD_NAME = "README.md"
@@ -49,7 +50,7 @@ def check_is_for_papers(out: Path) -> None:
     Raises:
         CostModelError: It does.
     """
-    if (out / CARD_NAME).exists() and not is_dataset_folder(out):
+    if exists(out / CARD_NAME) and not is_dataset_folder(out):
         raise CostModelError(
             f"A dataset must be written to a new folder or over another dataset, but {out} has a "
             f"{CARD_NAME} and no measurements, and the card would replace that file. Name another folder."

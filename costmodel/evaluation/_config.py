@@ -1,6 +1,5 @@
 """Configuration of an evaluation, from a TOML file and command-line options."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_type_hints
@@ -8,12 +7,14 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from costmodel.arguments import MOST_SEED
 from costmodel.errors import CostModelError
 from costmodel.evaluation.judging._few_shot import FewShot
 from costmodel.evaluation.judging._judge import RANDOM
 from costmodel.evaluation.sides._datasets import SharedTasks
 from costmodel.features._extract import COLUMNS
 from costmodel.files import find_config
+from costmodel.reading import read_toml
 from costmodel.transfer._make import make_model
 
 # Those that are of use with any split, without torch, in minutes. A random learner is drawn by the report
@@ -39,6 +40,7 @@ _Name = Annotated[str, Meta(description="a name")]
 _Names = Annotated[tuple[str, ...], Meta(min_length=1, description="a list of names of learners")]
 _AnyName = Annotated[str | None, Meta(description="the name of one of the learners")]
 _Count = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
+_Seed = Annotated[int, Meta(ge=0, le=MOST_SEED, description=f"a whole number from 0 to {MOST_SEED:,}")]
 _Positive = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
 _AnyPositive = Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="a whole number of at least 1")]
 _Flag = Annotated[bool, Meta(description="true or false")]
@@ -80,7 +82,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     keep_twins_apart: _Flag = False
     learners: _Names = COMPARED
     baseline: _AnyName = None
-    seed: _Count = 0
+    seed: _Seed = 0
     seeds: _Positive = 1
     shots: _Counts = ()
     first: _First = "own"
@@ -153,12 +155,8 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(find_config(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CostModelError(f"Cannot read evaluation file {file}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise CostModelError(f"{file} must be TOML, but: {error}. See configs/ for examples.") from None
+    what = "an evaluation in TOML"
+    return read_toml(find_config(file), dict[str, Any], what, remedy="See configs/ for examples.")
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:

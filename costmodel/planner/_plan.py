@@ -24,6 +24,7 @@ from costmodel.planner.graphs.traces._read import read_kineto
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
+from costmodel.reading import detect
 from costmodel.report._page import picture_html, web_page
 
 if TYPE_CHECKING:
@@ -234,10 +235,6 @@ def _read_file(path: Path, within: str) -> RecordedGraph:
         raise CostModelError(
             f"A Relax module must be named with its file, as in {path}:module, but got {path}."
         )
-    try:
-        with path.open("rb") as file:
-            begins = file.read(64)
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}. Name a trace or a graph.") from error
-    own = begins.replace(b" ", b"").replace(b"\n", b"").replace(b"\r", b"").startswith(b'{"tasks"')
+    found = detect(path)
+    own = found is not None and found.key == "kernel-graph"
     return read_graph(path) if own else read_kineto(path, within)

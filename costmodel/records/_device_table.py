@@ -1,16 +1,14 @@
 """Devices by name: the shipped table, and devices that a user describes."""
 
 import re
-import tomllib
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from costmodel.errors import CostModelError, did_you_mean
+from costmodel.reading import read_toml
 from costmodel.records._platform import Device, DeviceKind
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -19,7 +17,7 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 Rate = Annotated[float, msgspec.Meta(ge=0.0, lt=1e9)]
 
 # Drivers and people write "NVIDIA GeForce RTX 3090", "GeForce RTX 3090", "RTX 3090" and "RTX_3090".
-_NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|geforce|tesla|radeon|[\W_]")
+_NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|intel|geforce|tesla|instinct|radeon|graphics|\(r\)|\(tm\)|[\W_]")
 
 
 class StatedPeaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,7 +72,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device as a file says it."""
+    """A device as a file says it; its tensor rate only if it is not its architecture's."""
 
     name: str
     architecture: str
@@ -83,6 +81,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     bandwidth_gb_s: Rate = 0.0
     l2_bytes: Size = 0
+    tensor_flops_per_sm_clock: Size | None = None
     aliases: tuple[str, ...] = ()
     stated: StatedPeaks = StatedPeaks()
 
@@ -101,7 +100,11 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             max_threads_per_sm=architecture.max_threads_per_sm,
             max_blocks_per_sm=architecture.max_blocks_per_sm,
             fp32_lanes_per_sm=architecture.fp32_lanes_per_sm,
-            tensor_flops_per_sm_clock=architecture.tensor_flops_per_sm_clock,
+            tensor_flops_per_sm_clock=(
+                architecture.tensor_flops_per_sm_clock
+                if self.tensor_flops_per_sm_clock is None
+                else self.tensor_flops_per_sm_clock
+            ),
         )
         source = f"{self.source}; {self.architecture}: {architecture.source}"
         return DeviceEntry(device, architecture.vendor, self.aliases, self.stated, source)
@@ -165,7 +168,8 @@ def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
 def find_device(name: str, extra: Path | None = None) -> Device:
     """Find a device by name or alias.
 
-    Case, punctuation and the words NVIDIA, AMD, GeForce, Tesla and Radeon do not matter.
+    Case, punctuation and the words NVIDIA, AMD, Intel, GeForce, Tesla, Instinct, Radeon and Graphics do not
+    matter.
 
     Args:
         name: Name or alias, such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
@@ -189,13 +193,8 @@ def _key(name: str) -> str:
 
 @cache
 def _shipped() -> _Table:
-    return _read(files("costmodel.records").joinpath("devices.toml"))
+    return _read(Path(__file__).with_name("devices.toml"))
 
 
-def _read(file: Path | Traversable) -> _Table:
-    try:
-        return msgspec.convert(tomllib.loads(file.read_text(encoding="utf-8")), _Table)
-    except OSError as error:
-        raise CostModelError(f"Cannot read device file {file}: {error.strerror or error}.") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise CostModelError(f"{file} must be a TOML file of devices, but: {error}.") from None
+def _read(file: Path | str) -> _Table:
+    return read_toml(file, _Table, "a TOML file of devices")

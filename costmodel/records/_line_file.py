@@ -18,6 +18,7 @@ from filelock import FileLock
 
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder, sync, write_whole
+from costmodel.reading import MOST_LINE, MOST_TOTAL, lines_of, open_file, refusing
 
 
 class _DamagedLineError(Exception):
@@ -101,26 +102,23 @@ class LineFile:
         Raises:
             CostModelError: The file cannot be read, or is damaged before its last line.
         """
-        try:
-            with self.path.open("rb") as file:
-                if self._inode not in (None, os.fstat(file.fileno()).st_ino):
-                    return  # it was replaced just now
-                file.seek(self._read_to)
-                for line in file:
-                    try:
-                        record = _parse_line(line)
-                    except _DamagedLineError as error:
-                        if line.endswith(b"\n") and file.read(1):
-                            raise CostModelError(
-                                f"{self.path}, line {self._lines_read + 1} is damaged ({error}): restore the "
-                                "file from a copy, or move that line out of it."
-                            ) from None
-                        return
-                    self._read_to += len(line)
-                    self._lines_read += 1
-                    yield self._lines_read, record
-        except OSError as error:
-            raise CostModelError(f"Cannot read {self._what} {self.path}: {error.strerror}.") from error
+        with refusing(self.path, f"a {self._what}"), open_file(self.path) as file:
+            if self._inode not in (None, os.fstat(file.fileno()).st_ino):
+                return  # it was replaced just now
+            file.seek(self._read_to)
+            for line in lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL):
+                try:
+                    record = _parse_line(line)
+                except _DamagedLineError as error:
+                    if line.endswith(b"\n") and file.read(1):
+                        raise CostModelError(
+                            f"{self.path}, line {self._lines_read + 1} is damaged ({error}): restore the "
+                            "file from a copy, or move that line out of it."
+                        ) from None
+                    return
+                self._read_to += len(line)
+                self._lines_read += 1
+                yield self._lines_read, record
 
     def repair(self) -> None:
         """Move a torn tail out of the file.
@@ -129,7 +127,7 @@ class LineFile:
             CostModelError: It cannot be moved.
         """
         try:
-            with self.path.open("rb") as file:
+            with open_file(self.path) as file:
                 start = _start_of_last_line(file)
                 file.seek(start)
                 tail = file.read()

@@ -5,12 +5,19 @@ from typing import Literal
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.arguments import MOST_COUNT, check_number, check_text, check_whole
 from costmodel.records._identity import content_id
 
-DeviceKind = Literal["cuda", "hip", "cpu"]
+DeviceKind = Literal["cuda", "hip", "xpu", "cpu"]
 TargetKind = Literal["cuda", "cpu"]  # what kernels are made for and measured on here
 Isolation = Literal["whole", "green_context", "mps", "threads"]
+
+# Numbers of a device, by their type.
+_WHOLE = (
+    *("sms", "l2_bytes", "shared_bytes_per_sm", "registers_per_sm", "max_threads_per_sm"),
+    *("max_blocks_per_sm", "fp32_lanes_per_sm", "tensor_flops_per_sm_clock"),
+)
+_RATES = ("clock_mhz", "bandwidth_gb_s")
 
 
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,6 +56,18 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fp32_lanes_per_sm: int = 1
     tensor_flops_per_sm_clock: int = 0
 
+    def __post_init__(self) -> None:
+        """Check names and numbers, also when a file is decoded.
+
+        Raises:
+            InvalidArgumentError: One is of another type, negative, or too large.
+        """
+        check_text("name of a device", self.name)
+        for name in _WHOLE:
+            check_whole(name, getattr(self, name), 0, 2**53)
+        for name in _RATES:
+            check_number(name, getattr(self, name), 0.0, 1e9)
+
 
 class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """A device, the SMs granted on it, the isolation mechanism, and software versions.
@@ -67,6 +86,15 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     sms_granted: int
     software: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        """Check the SMs, also when a file is decoded.
+
+        Raises:
+            InvalidArgumentError: They are no whole numbers from 0.
+        """
+        check_whole("sms_requested", self.sms_requested)
+        check_whole("sms_granted", self.sms_granted)
+
     @cached_property
     def name(self) -> str:
         """Readable name without software versions, such as ``NVIDIA H100 80GB HBM3/green_context/32``."""
@@ -76,6 +104,11 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     def platform_id(self) -> str:
         """Content address of device name, isolation and granted SMs, without software versions."""
         return content_id(self.device.name, self.isolation, self.sms_granted)
+
+
+def target_kind(device: Device) -> TargetKind | None:
+    """Return what kernels are made for that run on a device; None where none are made here."""
+    return device.kind if device.kind == "cuda" or device.kind == "cpu" else None  # noqa: PLR1714 (types)
 
 
 def part_of(device: Device, sms: int | None = None) -> Platform:
@@ -93,9 +126,8 @@ def part_of(device: Device, sms: int | None = None) -> Platform:
         >>> part_of(Device("NVIDIA H200", "cuda", "sm_90", 132, 1980.0), 32).name
         'NVIDIA H200/green_context/32'
     """
-    granted = device.sms if sms is None else sms
-    if granted != device.sms and not 1 <= granted <= (device.sms or granted):
-        most = f"from 1 to the {device.sms} of" if device.sms else "at least 1 on"
-        raise CostModelError(f"sms must be {most} {device.name}, but got {granted}.")
+    granted = device.sms
+    if sms is not None and sms != device.sms:
+        granted = check_whole(f"sms of {device.name}", sms, 1, device.sms or MOST_COUNT)
     part: Isolation = "threads" if device.kind == "cpu" else "green_context"
     return Platform(device, "whole" if granted == device.sms else part, granted, granted)

@@ -6,7 +6,8 @@ from typing import Self
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.arguments import check_text, check_whole
+from costmodel.errors import CostModelError, InvalidArgumentError, shorten
 from costmodel.records._operators import ANCHORS, EPILOGUES, OPERATORS, Operator
 from costmodel.records._program_facts import ProgramFacts
 from costmodel.records._shape import Shape
@@ -17,6 +18,7 @@ DTYPE_BYTES = {"float32": 4, "float16": 2}
 _FOREIGN_KIND = re.compile(r"[a-z]\w*(\.\w+)+", re.ASCII)
 # Suite of tensor programs that are no operator: ``tir.<hash of the program>``.
 _PROGRAMS = "tir"
+_MOST_KIND = 150  # characters: the name of a workload is part of names of files
 
 
 class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -44,18 +46,27 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
 
     def __post_init__(self) -> None:
         """Check kind, dimensions and dtype, also when a file is decoded."""
+        check_text("kind", self.kind, _MOST_KIND)
+        for dim, size in self.dims.items():
+            check_whole(f"dim {shorten(dim)}", size, 1, 2**63 - 1)
         if self.kind not in OPERATORS and not self.is_foreign:
-            raise ValueError(f"operator kind must be an anchor and an epilogue, but got {self.kind!r}")
+            raise InvalidArgumentError(
+                f"operator kind must be an anchor and an epilogue, but got {self.kind!r}"
+            )
         expected = tuple(self.dims) if self.is_foreign else self.operator.dims
-        if tuple(self.dims) != expected or any(size < 1 for size in self.dims.values()):
-            raise ValueError(f"{self.kind} must have positive dims {expected}, but got {self.dims}")
+        if tuple(self.dims) != expected:
+            raise InvalidArgumentError(f"{self.kind} must have positive dims {expected}, but got {self.dims}")
         if self.is_program and not {"f", "b"} <= self.dims.keys():
-            raise ValueError(f"{self.kind} must say its flops and bytes (f and b), but got {self.dims}")
+            raise InvalidArgumentError(
+                f"{self.kind} must say its flops and bytes (f and b), but got {self.dims}"
+            )
         if not all(re.fullmatch("[a-z]", dim) for dim in self.dims):
-            raise ValueError(f"each dimension of {self.kind} must be a letter, but got {self.dims}")
+            raise InvalidArgumentError(f"each dimension of {self.kind} must be a letter, but got {self.dims}")
         dtypes = [""] * self.is_foreign + sorted(DTYPE_BYTES) * (self.is_program or not self.is_foreign)
         if self.dtype not in dtypes:
-            raise ValueError(f"dtype of {self.kind} must be one of {dtypes}, but got {self.dtype!r}")
+            raise InvalidArgumentError(
+                f"dtype of {self.kind} must be one of {dtypes}, but got {self.dtype!r}"
+            )
 
     def __hash__(self) -> int:
         """Hash of the name; the generated hash would need hashable dims."""
@@ -68,10 +79,10 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         Raises:
             CostModelError: This is not the name of a workload.
         """
-        kind, *parts = name.split("-")
+        kind, *parts = check_text("workload", name).split("-")
         default = "" if _FOREIGN_KIND.fullmatch(kind) else "float32"
         dtype = parts.pop() if parts and parts[-1] in DTYPE_BYTES else default
-        matches = [re.fullmatch(r"([a-z])([0-9]+)", part) for part in parts]
+        matches = [re.fullmatch(r"([a-z])([0-9]{1,19})", part) for part in parts]
         dims = {found[1]: int(found[2]) for found in matches if found}
         try:
             if len(dims) != len(parts):
@@ -80,7 +91,8 @@ class Workload(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
                 )
             return cls(kind, dims, dtype)
         except ValueError as error:
-            raise CostModelError(f"Unknown workload {name!r}: {error}. {_spelling()}") from None
+            said = str(error).rstrip(".")
+            raise CostModelError(f"Unknown workload {shorten(repr(name))}: {said}. {_spelling()}") from None
 
     @property
     def is_foreign(self) -> bool:

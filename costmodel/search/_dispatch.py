@@ -15,9 +15,11 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import read_json
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
@@ -101,6 +103,7 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Raises:
             CostModelError: No range contains it.
         """
+        check_whole("sms", sms, 1)
         for part in self.ranges:
             if part.from_sms <= sms <= part.to_sms:
                 return part
@@ -177,12 +180,5 @@ def load_dispatch_table(path: Path | str) -> DispatchTable:
     Raises:
         CostModelError: The file cannot be read, or is no dispatch table of this version.
     """
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=DispatchTable)
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
-    except msgspec.DecodeError as error:
-        raise CostModelError(
-            f"{path} must be a dispatch table of version {DISPATCH_VERSION}, but: {error}. "
-            "Write one with `costmodel tune WORKLOAD --sms 16,32,132 --portfolio 3 --dispatch FILE`."
-        ) from None
+    remedy = "Write one with `costmodel tune WORKLOAD --sms 16,32,132 --portfolio 3 --dispatch FILE`."
+    return read_json(path, DispatchTable, f"a dispatch table of version {DISPATCH_VERSION}", remedy=remedy)

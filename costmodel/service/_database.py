@@ -26,6 +26,7 @@ from sqlalchemy.exc import (
 
 from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
+from costmodel.reading import exists
 
 METADATA = MetaData()
 
@@ -135,7 +136,7 @@ def _engine(place: str, create: bool) -> Engine:
                 f"A job store must be at a URL such as postgresql://host/name, but got {place}: {error}."
             ) from None
     path = Path(place)
-    if not create and not path.exists():
+    if not create and not exists(path):
         raise CostModelError(
             f"A job store must exist to be queried, but there is no file {place}: submit a job to it, or "
             "name another store."

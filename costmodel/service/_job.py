@@ -1,14 +1,15 @@
 """Specification of a job: kernels to tune, or a campaign to measure."""
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
+from costmodel.arguments import MOST_SEED
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.errors import CostModelError
+from costmodel.reading import decode_json, exists, read_toml, refusing
 from costmodel.records._workload import Workload
 from costmodel.workloads._catalogue import catalogue
 
@@ -70,12 +71,12 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     learner: str | None = None
     screened: Count = 50_000
     stop_gain: float | None = None
-    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
 
     def with_whole_paths(self) -> Self:
         """Return the same settings with absolute paths, for a process with another working directory."""
         named = {name: getattr(self, name) for name in _PLACES}
-        found = {name: str(Path(at).absolute()) for name, at in named.items() if at and Path(at).exists()}
+        found = {name: str(Path(at).absolute()) for name, at in named.items() if at and exists(at)}
         return msgspec.structs.replace(self, **found)
 
 
@@ -159,14 +160,7 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises:
             CostModelError: If the file is missing, or is not a job.
         """
-        try:
-            return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), cls)
-        except OSError as error:
-            raise CostModelError(
-                f"Cannot read job file {path}: {error.strerror or error}. Name an existing file."
-            ) from None
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise CostModelError(f"{path} must be a job file, but: {error}.") from None
+        return read_toml(path, cls, "a job file", remedy="`costmodel jobs submit --help` describes it.")
 
     def to_toml(self) -> str:
         """Return the file's text without ``settings``: values that differ from the defaults, tables last."""
@@ -239,13 +233,9 @@ def decoded(text: str, where: str) -> Job:
     Raises:
         CostModelError: The text is none.
     """
-    try:
-        return msgspec.json.decode(text, type=Job)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CostModelError(
-            f"{where} must hold the specification of a job of this version, but: {error}. Cancel it and "
-            "submit it again."
-        ) from None
+    what = "the specification of a job of this version"
+    with refusing(where, what, "Cancel it and submit it again."):
+        return decode_json(text, Job)
 
 
 def encoded(job: Any) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.random import default_rng
 
-from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.arguments import check_seed, check_whole
+from costmodel.errors import MissingExtraError
 from costmodel.service._stage_times import StageTimes
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def simulate(  # noqa: PLR0913 (settings, all but three with defaults)
         >>> simulate([CampaignWork(1, 8, 1)], times, builders=4).seconds
         2.4
     """
+    check_seed(seed)
     _check_positive(jobs=len(jobs), builders=builders, gpus=gpus, lanes=lanes, at_once=at_once or 1)
     if find_spec("simpy") is None:
         raise MissingExtraError("Planning capacity", "capacity")
@@ -171,5 +173,4 @@ def _told(machines: "Machines", kernels: int, lanes: int) -> Simulated:
 
 def _check_positive(**numbers: int) -> None:
     for name, number in numbers.items():
-        if number < 1:
-            raise CostModelError(f"{name} must be at least 1, but got {number}.")
+        check_whole(name, number, 1)

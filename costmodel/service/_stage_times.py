@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from costmodel.errors import CostModelError, did_you_mean
+from costmodel.reading import is_file, read_json
 from costmodel.search._batch import batches_in_flight
 
 if TYPE_CHECKING:
@@ -88,15 +89,12 @@ def load_times(file: Path | str) -> StageTimes:
     folder = files("costmodel.service") / _SHIPPED
     shipped = {Path(each.name).stem: each for each in folder.iterdir()}
     found = shipped.get(str(file)) or Path(file)
-    if not found.is_file():
+    if not is_file(str(found)):
         raise CostModelError(
             f"Times must be a JSON file, or one of {', '.join(sorted(shipped))}, but there is no {file}."
             f"{did_you_mean(str(file), shipped)}"
         )
-    try:
-        return msgspec.json.decode(found.read_bytes(), type=StageTimes)
-    except msgspec.MsgspecError as error:
-        raise CostModelError(f"{file} must hold measured times, but it does not: {error}.") from error
+    return read_json(str(found), StageTimes, "measured times of the stages of tuning")
 
 
 def drawn(seconds: tuple[float, ...], count: int, rng: np.random.Generator) -> list[float]:

@@ -19,6 +19,7 @@ from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all
+from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
 from costmodel.service._database import unanswered
@@ -229,7 +230,7 @@ def _place(job: Job, lease: Lease, means: _Means) -> Place:
 def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:
     store = CampaignFolder(Path(task.out)).store
     _check_is_of_campaigns(Path(task.out))
-    earlier = iter(range(sum(1 for _ in read_records(store)) if store.exists() else 0))
+    earlier = iter(range(sum(1 for _ in read_records(store)) if exists(store) else 0))
 
     def tell(measurement: Measurement) -> None:
         if next(earlier, None) is None:  # those of earlier leases come first
@@ -245,7 +246,7 @@ def _check_is_of_campaigns(folder: Path) -> None:
     Raises:
         CostModelError: If it holds others.
     """
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {path.name for path in folder.iterdir()} if is_folder(folder) else set()
     if names and not names & {"campaign.json", "measurements.jsonl"}:
         raise CostModelError(
             f"The folder of a campaign must be new, empty or that of a campaign, but {folder} holds other "

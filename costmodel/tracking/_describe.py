@@ -6,7 +6,6 @@ import platform
 import shlex
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import Any
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.printable import HIDDEN, is_secret, mask_secrets
+from costmodel.reading import is_file, read_json, read_text, read_toml
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Parameter, Tag
 
 COMMAND, COMMIT = "command", "git.commit"
@@ -96,16 +96,16 @@ def describe_folder(folder: Path) -> Iterator[Item]:
     Raises:
         CostModelError: If the folder has no ``result.json``, or one of its files cannot be read.
     """
-    if not (folder / _RESULT).is_file():
+    if not is_file(folder / _RESULT):
         raise CostModelError(
             f"The folder of an experiment must hold {_RESULT}, but {folder} does not. "
             "Run the experiment first."
         )
     yield from _scalars(_read(folder / _RESULT))
-    if (folder / _CONFIG).is_file():
+    if is_file(folder / _CONFIG):
         yield from describe_config(_read(folder / _CONFIG))
-    if (folder / _README).is_file():
-        yield Note((folder / _README).read_text(encoding="utf-8"))
+    if is_file(folder / _README):
+        yield Note(read_text(folder / _README, "a text"))
     for file in sorted(folder.iterdir()):
         if file.name in (_RESULT, _CONFIG, _README) or file.suffix in _PICTURES:
             yield Artifact.copy_of(file.name, file)
@@ -176,12 +176,9 @@ def _gpus() -> Iterator[Tag]:
 
 
 def _read(file: Path) -> Any:
-    try:
-        text = file.read_text(encoding="utf-8")
-        return tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-    except (ValueError, OSError) as error:
-        form = file.suffix.removeprefix(".").upper()
-        raise CostModelError(f"{file} must be a {form} file, but cannot be read: {error}.") from error
+    if file.suffix == ".toml":
+        return read_toml(file, dict[str, Any], "a TOML file")
+    return read_json(file, Any, "a JSON file")
 
 
 def _scalars(value: Any, path: tuple[str, ...] = ()) -> Iterator[Metric]:

@@ -17,6 +17,7 @@ from filelock import FileLock
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.files import check_writable
+from costmodel.reading import is_file
 from costmodel.tracking._base import RunRecord, RunStatus
 from costmodel.tracking._items import DatasetUsed, Metric, ModelFile, Note, Parameter, Tag, Value
 from costmodel.tracking._mlflow_record import KNOWN_AS, NOTE, PARENT, run_record
@@ -59,7 +60,7 @@ class MlflowTracker:
             CostModelError: If the class raises it, or nothing has been stored there.
         """
         file = sqlite_file(resolve_tracking_uri(uri))
-        if file and not file.is_file():
+        if file and not is_file(file):
             raise CostModelError(
                 f"Tracked runs must be at {file}, but nothing is there. Track one, as with "
                 "`costmodel evaluate --track`, or name another place with --tracking-uri."

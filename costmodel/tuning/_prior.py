@@ -6,6 +6,7 @@ from pathlib import Path
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
+from costmodel.reading import is_file
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import NOTHING
 
@@ -56,7 +57,7 @@ class Prior:
             return cls(learn_from=NOTHING)
         if isinstance(prior, str) and prior == "default":
             return cls()
-        if isinstance(prior, Model) or (isinstance(prior, Path | str) and Path(prior).is_file()):
+        if isinstance(prior, Model) or (isinstance(prior, Path | str) and is_file(prior)):
             return cls(model=prior)
         if isinstance(prior, Dataset | Path | str):
             return cls(learn_from=prior)

@@ -13,6 +13,7 @@ from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
 from costmodel.files import make_folder
+from costmodel.reading import is_file
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import learner_for
@@ -54,7 +55,7 @@ class ShippedDataset:
 
     def model(self) -> Model | None:
         """Load the model of ``pretrain``; None if there is none for these measurements and this version."""
-        if not self.model_file.is_file():
+        if not is_file(self.model_file):
             return None
         model = load_model(self.model_file)
         about = model.metadata

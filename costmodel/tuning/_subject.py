@@ -15,6 +15,7 @@ from costmodel.kernels.metaschedule.programs._file import is_program_place
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.kernels.triton._place import is_family_place
 from costmodel.kernels.triton._source import TritonSource
+from costmodel.reading import exists
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
@@ -30,7 +31,7 @@ def find_family(place: Path | str) -> tuple[FamilySource, Family] | None:
         CostModelError: The family is not as it must be.
     """
     kind: type[FamilySource] = TritonSource if is_family_place(str(place)) else CudaSource
-    if kind is CudaSource and (is_program_place(str(place)) or not Path(place).exists()):
+    if kind is CudaSource and (is_program_place(str(place)) or not exists(place)):
         return None
     return kind([place]), kind.at(str(place))[0]
 

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.arguments import check_seed, check_whole
 from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.dataset.splits._make import SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -68,6 +69,8 @@ def train(
         >>> model.metadata.rows, sorted(model.metadata.metrics)[:2]
         (18426, ['latency_error', 'score_at_1'])
     """
+    check_seed(seed)
+    check_whole("folds", folds)
     if folds and hold_out:
         raise CostModelError(
             "A model must be evaluated on held-out workloads or by folds, but got both. Choose one."

@@ -330,7 +330,7 @@ def test_the_status_of_a_campaign(tmp_path: Path, measurements: list[Measurement
 
 def test_the_status_of_a_folder_without_a_campaign(tmp_path: Path) -> None:
     result = invoke("status", tmp_path)
-    assert_refused(result, "must be the folder of a campaign")
+    assert_refused(result, "Give the folder that")
     assert "No such file or directory" in result.stderr
     (tmp_path / "campaign.json").write_text('{"runner": "cpu"}')
     assert_refused(invoke("status", tmp_path), "missing required field `workloads`")

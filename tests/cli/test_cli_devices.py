@@ -34,7 +34,7 @@ def test_list_shows_each_device_once(tmp_path: Path) -> None:
     result = costmodel("list", "--json", file)
     assert result.exit_code == 0
     assert f"{len(known_devices())} devices" in result.stdout
-    assert cells(result, "NVIDIA H200").split() == ["sm_90", "132", "1980", "66.9", "1,070.5", "4,814.3"]
+    assert cells(result, "NVIDIA H200  ").split() == ["sm_90", "132", "1980", "66.9", "1,070.5", "4,814.3"]
     assert cells(result, "AMD Radeon PRO W6600").split() == ["gfx1032", "28", "2903", "10.4", "-", "224"]
     written = json.loads(file.read_text())
     assert [each["device"]["name"] for each in written] == [entry.device.name for entry in known_devices()]
@@ -70,7 +70,7 @@ def test_devices_of_ones_own(tmp_path: Path) -> None:
     [
         (["show", "A100"], "Error: The device must be one that `costmodel devices list` shows"),
         (["show", "H200", "--sms", "133"], "Error: The SMs must be 1 to 132"),
-        (["list", "--own", "none.toml"], "Error: Cannot read device file none.toml"),
+        (["list", "--own", "none.toml"], "Error: Cannot read none.toml"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: list[str], message: str) -> None:

@@ -91,7 +91,7 @@ def test_a_campaign_is_a_job(here: Path) -> None:
     ("arguments", "told"),
     [
         (("submit", "job.toml", "job.toml"), "one job file or workloads"),
-        (("submit", "nosuch.toml"), "Cannot read job file nosuch.toml: No such file"),
+        (("submit", "nosuch.toml"), "Cannot read nosuch.toml: No such file"),
         (("submit", "matmul"), "Unknown workload"),
         (("show", "0"), "Invalid value for 'ID'"),
         (("cancel", "1000000000000000000000"), "Invalid value for 'ID'"),

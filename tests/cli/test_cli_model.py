@@ -112,7 +112,7 @@ def test_a_device_of_ones_own_is_described_in_a_file(files, tmp_path) -> None:
     own.write_text("\n".join(["[device]", *lines, "speed = 3"]))
     refused = costmodel(*arguments)
     assert refused.exit_code == 2
-    assert "table [device] with the fields name, kind" in refused.stderr
+    assert "Its fields are name, kind" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,10 @@ def test_a_device_of_ones_own_is_described_in_a_file(files, tmp_path) -> None:
         (["ridge", "matmul-1", "new.jsonl", "--device", "H200"], "matmul-1"),
         (["ridge", WORKLOADS[0], "new.jsonl", "--device", "MI250X"], "cannot run on"),
         (["ridge", WORKLOADS[0], "new.jsonl", "--device", "Voodoo 2"], "Voodoo 2"),
-        (["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"], "from 1 to the 132 of"),
+        (
+            ["ridge", WORKLOADS[0], "new.jsonl", "--device", "H200", "--sms", "999"],
+            "from 1 to 132",
+        ),
         (["new.jsonl", WORKLOADS[0], "new.jsonl", "--device", "H200"], "damaged or something else"),
         (["ridge", WORKLOADS[0], "ridge.jsonl", "--device", "H200"], "Cannot read"),
         (["ridge", WORKLOADS[0], "broken.jsonl", "--device", "H200"], "one candidate a line"),

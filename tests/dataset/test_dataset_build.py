@@ -169,12 +169,14 @@ def test_card_header_round_trip(tmp_path: Path, header: CardHeader) -> None:
 def test_a_wrong_card_header(tmp_path: Path, text: str) -> None:
     file = tmp_path / "card.toml"
     file.write_text(text)
-    with pytest.raises(CostModelError, match="must be TOML with the texts title, summary, method, limits"):
+    with pytest.raises(
+        CostModelError, match="must be a card in TOML with the texts title, summary, method, limits"
+    ):
         read_card_header(file)
 
 
 def test_a_missing_card_header(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match="Cannot read card"):
+    with pytest.raises(CostModelError, match="Cannot read"):
         read_card_header(tmp_path / "card.toml")
 
 

@@ -133,8 +133,14 @@ def test_the_command_line_can_say_where_and_what(tmp_path: Path) -> None:
         ('device = "RTX 3090"\nsms = 8', "all of them where isolation is whole"),
         ('device = "RTX 3090"\nisolation = "mps"', "must give the number of SMs granted"),
         ('device = "RTX 3090"\nworkload = "?"', "Unknown workload"),
-        ('[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = -1\nclock_mhz = 0.0', "but got sms"),
-        ('[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = 1\nclock_mhz = inf', "got clock_mhz"),
+        (
+            '[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = -1\nclock_mhz = 0.0',
+            "sms must be a whole number",
+        ),
+        (
+            '[device]\nname = "A"\nkind = "cuda"\narchitecture = ""\nsms = 1\nclock_mhz = inf',
+            "clock_mhz must be a number",
+        ),
     ],
 )
 def test_a_wrong_platform_is_one_error(tmp_path: Path, text: str, message: str) -> None:

@@ -54,7 +54,7 @@ def test_a_file_is_read_and_what_is_given_wins(tmp_path: Path) -> None:
         ("shots = [-1]", r"shots must be a list of numbers of at least 0"),
         ("train = ['a']", r"must be given together"),
         ("train = ['a']\ntest = 'b'\nfolds = 2", r"must be given together"),
-        ("folds = ", r"evaluation\.toml must be TOML"),
+        ("folds = ", r"evaluation\.toml must be an evaluation in TOML"),
     ],
 )
 def test_what_is_wrong_is_told_with_file_key_and_what_is_allowed(
@@ -65,7 +65,7 @@ def test_what_is_wrong_is_told_with_file_key_and_what_is_allowed(
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match=r"Cannot read evaluation file .*none\.toml: No such file"):
+    with pytest.raises(CostModelError, match=r"Cannot read .*none\.toml: No such file"):
         EvaluationConfig.load(tmp_path / "none.toml")
 
 

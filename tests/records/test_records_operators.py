@@ -78,7 +78,7 @@ def test_each_anchor_takes_the_epilogues_of_networks() -> None:
         ("softmax_relu-m4-n4", "'softmax_relu'"),
         ("matmul_bias-m4-n4", r"positive dims \('m', 'n', 'k'\)"),
         ("matmul-m4-n4-k4-float64", "a letter and a number"),
-        ("matmul-m0-n4-k4", "positive dims"),
+        ("matmul-m0-n4-k4", "dim m must be a whole number"),
     ],
 )
 def test_other_names_are_refused_with_the_spelling(name: str, what: str) -> None:

@@ -33,10 +33,14 @@ def test_the_part_is_set_apart_as_its_kind_of_device_can(device: Device, sms: in
 
 @pytest.mark.parametrize("sms", [0, -1, 133])
 def test_more_or_fewer_than_a_device_has_are_refused(sms: int) -> None:
-    with pytest.raises(CostModelError, match=f"from 1 to the 132 of Test GPU, but got {sms}"):
+    with pytest.raises(
+        CostModelError, match=f"sms of Test GPU must be a whole number from 1 to 132, but got {sms}"
+    ):
         part_of(GPU, sms)
 
 
 def test_fewer_than_none_of_an_unknown_number_are_refused() -> None:
-    with pytest.raises(CostModelError, match="at least 1 on Unknown, but got -1"):
+    with pytest.raises(
+        CostModelError, match="sms of Unknown must be a whole number of at least 1, but got -1"
+    ):
         part_of(UNKNOWN, -1)

@@ -152,7 +152,7 @@ def test_enough_builders_are_the_fewest_that_reach_nearly_the_most() -> None:
 
 @pytest.mark.parametrize("number", ["builders", "gpus", "lanes"])
 def test_there_is_one_of_everything_at_least(number: str) -> None:
-    with pytest.raises(CostModelError, match=f"{number} must be at least 1, but got 0"):
+    with pytest.raises(CostModelError, match=f"{number} must be a whole number of at least 1, but got 0"):
         simulate([TuneWork()], FIXED, **{"builders": 1, number: 0})
-    with pytest.raises(CostModelError, match="jobs must be at least 1, but got 0"):
+    with pytest.raises(CostModelError, match="jobs must be a whole number of at least 1, but got 0"):
         simulate([], FIXED, builders=1)

@@ -1,20 +1,25 @@
 """Config of a campaign, as read from a TOML file."""
 
-import tomllib
 from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import msgspec
 
+from costmodel.arguments import MOST_SEED
 from costmodel.collector.device._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
 from costmodel.kernels._sources import open_sources, source_for
+from costmodel.reading import read_toml
 from costmodel.records._identity import content_id
 from costmodel.records._shape import Shape
 from costmodel.records._workload import Workload
 
+_REMEDY = (
+    "Name a file such as those of configs/, or a shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, "
+    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
+)
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
@@ -80,7 +85,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sms: tuple[int, ...]
     kernels: KernelPlan
     sources: tuple[str, ...] = ("metaschedule",)
-    seed: int = 0
+    seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
     repeat_share: Share = 0.1
     side_by_side: Annotated[int, msgspec.Meta(ge=1)] = 8
     partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -97,18 +102,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises:
             CostModelError: If the file is missing, is not a campaign, or names a workload that it leaves out.
         """
-        try:
-            config = msgspec.convert(tomllib.loads(find_config(path).read_text(encoding="utf-8")), cls)
-        except OSError as error:
-            raise CostModelError(
-                f"Cannot read campaign file {path}: {error.strerror or error}. Name an existing file, or a "
-                "shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, sm-budgets, cuda-sm-budgets, "
-                "triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
-            ) from None
-        except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-            raise CostModelError(
-                f"{path} must be a campaign file, but: {error}. See configs/ for examples."
-            ) from None
+        config: Self = read_toml(find_config(path), cls, "a campaign file", remedy=_REMEDY)
         config.check()
         return config
 

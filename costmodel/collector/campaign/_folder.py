@@ -9,10 +9,9 @@ from msgspec.structs import replace
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import exists, read_json
 from costmodel.records._candidate import Candidate
 from costmodel.records._workload import Workload
-
-_decode_candidates = msgspec.json.Decoder(list[Candidate]).decode
 
 
 class CampaignFolder:
@@ -55,8 +54,8 @@ class CampaignFolder:
             raise CostModelError(
                 f"{self.path} must be a folder for measurements, but cannot be created: {error.strerror}."
             ) from None
-        is_begun = self.store.exists() or self.has_proposals
-        if is_begun and self._config.exists() and not _continues(config, self.config()):
+        is_begun = exists(self.store) or self.has_proposals
+        if is_begun and exists(self._config) and not _continues(config, self.config()):
             raise CostModelError(
                 f"{self.path} must contain this campaign or none, but contains another one "
                 f"({self._config.name} differs, by more than later rounds). Continue with the file that it "
@@ -70,13 +69,8 @@ class CampaignFolder:
         Raises:
             CostModelError: If the folder belongs to no campaign, or to one of another version.
         """
-        try:
-            return msgspec.json.decode(self._config.read_bytes(), type=CampaignConfig)
-        except (OSError, msgspec.DecodeError) as error:
-            raise CostModelError(
-                f"{self.path} must be the folder of a campaign, but {self._config.name} cannot be read: "
-                f"{error}. Give the folder that `costmodel collect run` wrote to."
-            ) from None
+        remedy = f"Give the folder that `costmodel collect run` wrote to, not {self.path}."
+        return read_json(self._config, CampaignConfig, "the config of a campaign", remedy=remedy)
 
     def copy_proposals(self, other: "CampaignFolder") -> None:
         """Copy the candidates that another campaign drew, where this one has drawn none.
@@ -91,7 +85,7 @@ class CampaignFolder:
                 "folder that `costmodel collect run` wrote to."
             )
         for path in paths:
-            if not (target := self._proposals / path.name).exists():
+            if not exists(target := self._proposals / path.name):
                 shutil.copyfile(path, target)
 
     @property
@@ -111,7 +105,7 @@ class CampaignFolder:
     def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
         """Return the candidates of a round; None if they have not been drawn yet."""
         path = self._proposal_path(workload, round_)
-        return _decode_candidates(path.read_bytes()) if path.exists() else None
+        return read_json(path, list[Candidate], "kernels of a campaign") if exists(path) else None
 
     def write_proposals(self, workload: Workload, round_: int, candidates: list[Candidate]) -> None:
         """Store the candidates of a round.
@@ -127,7 +121,7 @@ class CampaignFolder:
         Raises:
             CostModelError: If the file cannot be written.
         """
-        if not self._proposal_path(workload, round_).exists():
+        if not exists(self._proposal_path(workload, round_)):
             self.write_proposals(workload, round_, candidates)
 
     @property

@@ -8,6 +8,7 @@ import msgspec
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
+from costmodel.reading import exists
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import TargetKind
 from costmodel.records._store import read_records
@@ -154,7 +155,7 @@ def campaign_status(out: CampaignFolder | Path | str) -> CampaignStatus:
     config = folder.config()
     parsed = config.parsed_workloads
     by_workload: dict[str, list[Measurement]] = {workload.name: [] for workload in parsed}
-    if folder.store.exists():
+    if exists(folder.store):
         for measurement in read_records(folder.store):
             by_workload.setdefault(measurement.candidate.workload.name, []).append(measurement)
     workloads = tuple(_workload_status(folder, config, w, by_workload[w.name]) for w in parsed)

@@ -14,6 +14,7 @@ from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import exists
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
 
@@ -70,7 +71,7 @@ def check_new(out: Path) -> None:
     Raises:
         CostModelError: There is one.
     """
-    if out.exists():
+    if exists(out):
         raise CostModelError(
             f"{out} must be a new file, but it exists already. Move it, or name another file."
         )

@@ -11,7 +11,7 @@ import msgspec
 
 from costmodel.dataset.importers._source import Repair
 from costmodel.errors import CostModelError
-from costmodel.reading import read_toml
+from costmodel.reading import is_file, read_toml
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device, DeviceKind, Isolation, Platform
 from costmodel.records._workload import Workload
@@ -110,7 +110,7 @@ def platform_file_for(path: Path, named: Path | None) -> PlatformFile | None:
         CostModelError: The file that there is cannot be read.
     """
     beside = path.with_name(f"{path.name}{SUFFIX}")
-    if beside.is_file():
+    if is_file(beside):
         return replace(read_platform_file(beside), is_beside=True)
     return read_platform_file(named) if named else None
 

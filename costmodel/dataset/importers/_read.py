@@ -24,6 +24,7 @@ from costmodel.dataset.table._locate import is_dataset_folder
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
 from costmodel.formats import FORMATS
+from costmodel.reading import is_file, is_folder
 
 # By key of a format in ``costmodel.formats``.
 READERS: Mapping[str, Reader] = {
@@ -70,7 +71,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
         if files.partition is not None:
             return Source.of(path, iter_records(path))
         path = files.path
-    elif path.is_dir():
+    elif is_folder(path):
         path = _database_of(path)
     file = InputFile.open(path)
     return _find_reader(file, options)(file, options)
@@ -109,7 +110,7 @@ def _database_of(folder: Path) -> Path:
     Raises:
         CostModelError: There are none.
     """
-    if not (folder / RECORDS_NAME).is_file():
+    if not is_file(folder / RECORDS_NAME):
         raise CostModelError(
             f"A folder must contain a dataset or a MetaSchedule database, but {folder} has neither "
             f"measurements.parquet nor {RECORDS_NAME}. Name its files, as in {folder}/*.csv."

@@ -92,7 +92,7 @@ def write_split(dataset: Dataset, split: Split, *, force: bool = False) -> Path:
     file = folder / FOLDER_NAME / f"{split.name}.json"
     data = msgspec.json.encode(_to_file(dataset, split, of.sha256)) + b"\n"
     try:
-        if file.is_file() and file.read_bytes() != data and not force:
+        if is_file(file) and file.read_bytes() != data and not force:
             raise CostModelError(
                 f"{file} must not exist, or contain the same split, but it contains another one. Choose "
                 "another name, or replace it (--force)."

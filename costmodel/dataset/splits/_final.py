@@ -22,7 +22,7 @@ from costmodel.dataset.table._checksums import add_checksums, check_checksum
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.reading import read_json
+from costmodel.reading import is_file, read_json
 from costmodel.records._shape import Shape
 from costmodel.records._workload import Workload
 
@@ -102,7 +102,7 @@ def _kept_candidates(dataset: Dataset) -> NDArray[np.bool_]:
 
 def _final_shapes(dataset: Dataset) -> Mapping[str, tuple[str, ...]]:
     file = dataset.file.path.parent / FILE_NAME if dataset.file else None
-    if file is None or not file.is_file():
+    if file is None or not is_file(file):
         return {}
     check_checksum(file.parent, file.name)
     return read_json(file, dict[str, tuple[str, ...]], "a list of shapes by family", remedy="Write it again.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import is_file
 
 SUMS_NAME = "SHA256SUMS"
 
@@ -41,7 +42,7 @@ def check_checksum(folder: Path, name: str) -> None:
 def read_checksums(folder: Path) -> dict[str, str]:
     """Digest of each file that is named."""
     sums = folder / SUMS_NAME
-    lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
+    lines = sums.read_text(errors="replace").splitlines() if is_file(sums) else []
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 

@@ -19,6 +19,7 @@ from costmodel.dataset.table._checksums import SUMS_NAME, check_checksum, read_c
 from costmodel.dataset.table._locate import find_dataset
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError
+from costmodel.reading import is_file
 
 Partition = Literal["device", "workload"]
 PARTITIONS: tuple[Partition, ...] = get_args(Partition)
@@ -48,12 +49,12 @@ class DataFiles:
             CostModelError: It is not there, or nothing says which parts it has.
         """
         place = find_dataset(dataset)
-        if place.is_file():
+        if is_file(place):
             return cls(place.parent, place, (place.name,))
         parts = tuple(sorted(filter(_PART.fullmatch, read_checksums(place))))
         if parts:
             return cls(place, place / PARTS_NAME, parts)
-        if not (place / FILE_NAME).is_file():
+        if not is_file(place / FILE_NAME):
             raise CostModelError(
                 f"{place / SUMS_NAME} must name the parts of the dataset, but names none: it is damaged, or "
                 "its build was interrupted. Build it again."

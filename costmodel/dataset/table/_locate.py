@@ -5,6 +5,7 @@ from pathlib import Path
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import shipped
+from costmodel.reading import is_file, is_folder
 
 # The first is used where none is named: small, of one GPU. The others are larger, or of other kernels.
 SHIPPED_DATASETS = (
@@ -31,20 +32,20 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
         CostModelError: If no such dataset exists.
     """
     path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
-    if dataset is not None and (path.is_file() or is_dataset_folder(path)):
+    if dataset is not None and (is_file(path) or is_dataset_folder(path)):
         return path
     if str(path) in SHIPPED_DATASETS:
         return _shipped(str(path))
     raise CostModelError(
         f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of a shipped dataset "
-        f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if path.is_dir() else path} is not there."
+        f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if is_folder(path) else path} is not there."
         + did_you_mean(str(path), SHIPPED_DATASETS)
     )
 
 
 def is_dataset_folder(path: Path) -> bool:
     """Whether a path is a folder with the measurements of a dataset."""
-    return (path / FILE_NAME).is_file() or (path / PARTS_NAME).is_dir()
+    return is_file(path / FILE_NAME) or is_folder(path / PARTS_NAME)
 
 
 def _shipped(name: str) -> Path:

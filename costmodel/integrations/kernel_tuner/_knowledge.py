@@ -9,6 +9,7 @@ from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
+from costmodel.reading import is_file
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import Knowledge, from_model, known_from
@@ -97,5 +98,5 @@ def _other_kernel(source: object, kinds: str, wanted: str) -> CostModelError:
 
 def _is_model(source: Source) -> bool:
     if isinstance(source, str | Path):
-        return Path(source).is_file() and zipfile.is_zipfile(source)
+        return is_file(source) and zipfile.is_zipfile(source)
     return isinstance(source, Model)

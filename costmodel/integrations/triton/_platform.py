@@ -11,6 +11,7 @@ from triton.runtime.driver import driver
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.integrations.triton._driver import cuda_driver, driver_release
+from costmodel.reading import exists
 from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
 from costmodel.records._device_table import known_devices
 from costmodel.records._platform import Device, Isolation, Platform
@@ -65,7 +66,7 @@ def _mps_percentage() -> float | None:
     """Share of the SMs that MPS grants this process; None unless it is a client with a limit."""
     text = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "")
     folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", _MPS_FOLDER))
-    if not text or not folder.exists():
+    if not text or not exists(folder):
         return None
     try:
         percentage = float(text)

@@ -7,6 +7,7 @@ import msgspec
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._t1 import Choice, ConfigurationSpace, KernelSpecification, WorkloadSection
 from costmodel.kernels.family._formula import Formula
+from costmodel.reading import exists, is_folder, read_json
 
 
 class Description(msgspec.Struct, frozen=True, rename="pascal"):
@@ -67,12 +68,7 @@ def read_description(path: Path) -> Description:
     Raises:
         CostModelError: It cannot be read, or a field is missing or not as it must be.
     """
-    try:
-        description = msgspec.json.decode(path.read_bytes(), type=Description)
-    except OSError as error:
-        raise CostModelError(f"Cannot read description {path}: {error.strerror}.") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise CostModelError(f"{path} must be a T1 description of a kernel, but: {error}.") from None
+    description: Description = read_json(path, Description, "a T1 description of a kernel")
     try:
         _check(description)
     except CostModelError as error:
@@ -86,10 +82,10 @@ def find_description(path: Path) -> Path:
     Raises:
         CostModelError: The folder has none, or several and none of its own name.
     """
-    if not path.is_dir():
+    if not is_folder(path):
         return path
     named = path / f"{path.resolve().name}.json"
-    found = [named] if named.exists() else sorted(path.glob("*.json"))
+    found = [named] if exists(named) else sorted(path.glob("*.json"))
     if len(found) != 1:
         got = ", ".join(each.name for each in found) or "none"
         raise CostModelError(f"{path} must hold one description in JSON, or {named.name}, but got {got}.")

@@ -28,6 +28,7 @@ from costmodel.kernels.family._base import Choice, sized_workload
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry
 from costmodel.kernels.family._space import FamilySpace
+from costmodel.reading import exists, is_file, read_text
 from costmodel.records._workload import Workload
 
 _DATA = "data.py"
@@ -65,13 +66,9 @@ class CudaFamily:
         spec = description.kernel_specification
         if spec.language.upper() != "CUDA":
             raise CostModelError(f"{file}: Language must be CUDA to build kernels, but got {spec.language}.")
-        kernel = file.parent / spec.kernel_file
         try:
-            source = kernel.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CostModelError(f"{file}: KernelFile must be source at {kernel}, but: {error}.") from None
-        family = cls(file.resolve(), description, source)
-        try:
+            source = read_text(file.parent / spec.kernel_file, "source, as KernelFile names it")
+            family = cls(file.resolve(), description, source)
             family._check()
         except (CostModelError, ValueError) as error:
             raise CostModelError(f"{file}: {error}") from None
@@ -196,7 +193,7 @@ class CudaFamily:
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What ``reference.py`` gives; None where there is none."""
         file = self.folder / "reference.py"
-        if not file.exists():
+        if not exists(file):
             return None
         return reference_of(file, self.description, self._arguments(workload), workload)
 
@@ -215,7 +212,7 @@ class CudaFamily:
             remarks.append(
                 f"CompilerOptions of nvcc that NVRTC does not take are left out: {', '.join(options)}."
             )
-        if not self.description.workload.operator and not (self.folder / "reference.py").exists():
+        if not self.description.workload.operator and not exists(self.folder / "reference.py"):
             remarks.append(
                 "There is no reference.py: results are compared with those of the first config that runs, "
                 "which may be wrong itself."
@@ -248,7 +245,7 @@ class CudaFamily:
         digest = hashlib.sha256(self.source.encode())
         for included in _included(self.source, self.folder):
             digest.update(included.read_bytes())
-        if (data := self.folder / _DATA).is_file():
+        if is_file(data := self.folder / _DATA):
             digest.update(data.read_bytes())
         section = self.description.workload
         kept = (
@@ -269,7 +266,7 @@ def _included(source: str, folder: Path) -> list[Path]:
     while open_:
         for name in _INCLUDE.findall(open_.pop()):
             file = folder / name
-            if file.is_file() and file not in found:
+            if is_file(file) and file not in found:
                 found[file] = None
                 open_.append(file.read_text(encoding="utf-8", errors="replace"))
     return list(found)

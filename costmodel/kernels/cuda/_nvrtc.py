@@ -12,6 +12,7 @@ from typing import Any
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
 from costmodel.kernels.family._artifact import CompileError
+from costmodel.reading import exists
 
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.
 _OF_NVCC = (
@@ -153,7 +154,7 @@ def _length_of_preamble(lines: Sequence[str], folder: Path) -> int:
         in_comment = in_comment or line.startswith("/*")
         if in_comment:
             in_comment = "*/" not in line
-        elif (included := _INCLUDE.match(line)) and not (folder / included[1]).exists():
+        elif (included := _INCLUDE.match(line)) and not exists(folder / included[1]):
             length = number
         elif line and not line.startswith("//") and line != "#pragma once":
             break

@@ -11,6 +11,7 @@ from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import resources_by_kernel
 from costmodel.kernels._launch_note import LaunchNote
+from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 
@@ -43,7 +44,7 @@ def build_artifact(candidate: Candidate, folder: Path, compile_: Callable[[Path]
     library = folder / f"{candidate.candidate_id}.cubin"
     note = _note(library)
     try:
-        if not note.exists():
+        if not exists(note):
             compile_(library)
     except InvalidConfigError as error:
         return Built(Outcome.INVALID_CONFIG, error=str(error))

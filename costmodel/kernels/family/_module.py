@@ -8,6 +8,7 @@ from types import ModuleType
 
 from costmodel.errors import CostModelError
 from costmodel.files import check_not_open_to_all
+from costmodel.reading import is_file
 
 
 @cache
@@ -20,7 +21,7 @@ def load_module(file: Path) -> ModuleType:
     Raises:
         CostModelError: There is no such file, every user may write to it, or it fails.
     """
-    if not file.is_file():
+    if not is_file(file):
         raise CostModelError(f"A Python file must exist at {file}, but does not.")
     check_not_open_to_all(file)
     name = "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_")

@@ -13,6 +13,7 @@ from costmodel.files import write_whole
 from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels.metaschedule._target import make_target
+from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Outcome
@@ -41,7 +42,7 @@ def build_kernel(
     """
     library = folder / f"{candidate.candidate_id}.so"
     note = library.with_suffix(".hash")
-    if note.exists():
+    if exists(note):
         return Built(Outcome.OK, library, note.read_text(encoding="ascii"), kernel_resources(library))
     try:
         module = open_space(candidate.workload, kind).schedule(candidate.config).mod

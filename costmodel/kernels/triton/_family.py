@@ -19,6 +19,7 @@ from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry, launch_columns
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.kernels.reference._inputs import tolerance_of
+from costmodel.reading import read_text
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._workload import Workload
 
@@ -152,10 +153,7 @@ class TritonFamily:
     @cached_property
     def source(self) -> str:
         """Text of the kernel's file."""
-        try:
-            return self.kernel.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CostModelError(f"The kernel must be source at {self.kernel}, but: {error}.") from None
+        return read_text(self.kernel, "the source of a kernel")
 
     @property
     def file(self) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 from costmodel.errors import CostModelError
 from costmodel.kernels.family._module import load_module
 from costmodel.kernels.triton._family import TritonFamily
+from costmodel.reading import is_file, is_folder, read_text
 
 _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
 
@@ -23,16 +24,16 @@ def families_at(place: str) -> Sequence[TritonFamily]:
     """
     path, _, name = place.partition(".py:")
     file = Path(f"{path}.py" if name else place).resolve()
-    return _families(file / _FILE if file.is_dir() else file, name)
+    return _families(file / _FILE if is_folder(file) else file, name)
 
 
 def is_family_place(place: str) -> bool:
     """Whether a place is a folder with ``family.py``, or a file that speaks of ``TritonFamily``."""
     path, _, name = place.partition(".py:")
     file = Path(f"{path}.py" if name else place)
-    if file.is_dir():
-        return (file / _FILE).exists()
-    return file.suffix == ".py" and file.exists() and "TritonFamily" in file.read_text(encoding="utf-8")
+    if is_folder(file):
+        return is_file(file / _FILE)
+    return file.suffix == ".py" and is_file(file) and "TritonFamily" in read_text(file, "a Python file")
 
 
 @cache

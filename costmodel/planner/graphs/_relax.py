@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
+from costmodel.reading import detect, is_file
 from costmodel.report._progress import track
 from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
 
@@ -22,10 +23,10 @@ def is_module_place(place: str) -> bool:
     Of JSON its first key tells: a trace, which is JSON too, may be as large as the memory.
     """
     path = Path(place)
-    if ".py:" in place or path.suffix != ".json" or not path.is_file():
+    if ".py:" in place or path.suffix != ".json" or not is_file(path):
         return ".py:" in place
-    with path.open("rb") as file:
-        return file.read(64).translate(None, b" \n\r\t").startswith(b'{"root_index"')
+    found = detect(path)
+    return found is not None and found.key == "tvm-program"
 
 
 def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | None = None) -> RecordedGraph:

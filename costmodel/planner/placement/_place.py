@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from costmodel.arguments import check_number, check_seed
 from costmodel.errors import CostModelError
 from costmodel.planner.placement import _evaluate as evaluate
 from costmodel.planner.placement._evaluate import DeviceLoad, Placed
@@ -105,6 +106,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
         >>> place(problem, method="prefixes").value
         3.0
     """
+    check_seed(seed)
+    check_number("time_limit_s", time_limit_s)
     started = perf_counter()
     method = method or ("cp-sat" if has_solver() else "prefixes")
     task = _Task(problem, objective, contiguous)

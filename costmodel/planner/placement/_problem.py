@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from costmodel.errors import CostModelError
+from costmodel.reading import read_json
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,14 +281,7 @@ def read_split(path: Path, problem: PlacementProblem) -> dict[int, str]:
 
 
 def _decode(path: Path, kind: type[_File]) -> _File:
-    try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=kind, strict=False)
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CostModelError(
-            f"{path} must be a graph or a placement in the JSON of dnn-partitioning: {error}."
-        ) from error
+    return read_json(path, kind, "a graph or a placement in the JSON of dnn-partitioning", strict=False)
 
 
 def _node(node: _Node, transfer: float) -> Node:

@@ -13,6 +13,7 @@ from optuna.samplers import BaseSampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
+from costmodel.arguments import check_seed
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.records._candidate import Config
@@ -65,7 +66,7 @@ class SpaceSampler(BaseSampler):
                 "objective must be for as many SM budgets as the space has, "
                 f"but got {len(self.objective.weights)} and {len(space.platforms)}"
             )
-        self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self.seed = int(np.random.default_rng().integers(2**31)) if seed is None else check_seed(seed)
         self.knowledge: Mapping[str, str] = {"sampler": type(self).__name__}
         self._lock = threading.RLock()
         self._given_up: set[int] = set()

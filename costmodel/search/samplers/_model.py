@@ -8,6 +8,7 @@ import numpy as np
 from optuna import Study
 from optuna.trial import FrozenTrial
 
+from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.records._candidate import Candidate, Config
@@ -102,6 +103,8 @@ class ModelSampler(SpaceSampler):
         seed: int | None = 0,
     ) -> None:
         super().__init__(space, objective=objective, goal=goal, seed=seed)
+        check_whole("screened", screened, 1)
+        check_whole("explore_every", explore_every)
         known = model.model if isinstance(model, Model) else model
         self.model = _from_nothing(space, self.rng(0)) if known is None else known
         self.knowledge = {

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
-import msgspec
-
 from costmodel.errors import CostModelError
 from costmodel.kernels._sample import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
+from costmodel.reading import decode_json, read_lines, refusing
 from costmodel.records._candidate import Candidate
-from costmodel.records._platform import Device, TargetKind
+from costmodel.records._platform import Device, target_kind
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
@@ -71,11 +70,11 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
         CostModelError: No source makes it for such a device, or a package that the source needs is missing.
     """
     instead = "Give the kernels: a dataset, or a file of candidates."
-    if device.kind == "hip":
+    kind = target_kind(device)
+    if kind is None:
         raise CostModelError(
             f"Configs can be drawn for CUDA devices and CPUs, but got {device.name}. {instead}"
         )
-    kind: TargetKind = "cpu" if device.kind == "cpu" else "cuda"
     try:
         source = source_for(workload, kind, open_sources(SOURCES))
     except CostModelError as error:
@@ -100,13 +99,6 @@ def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Ca
 
 
 def _read_candidates(path: Path) -> Sequence[Candidate]:
-    try:
-        lines = path.read_bytes().splitlines()
-        return [msgspec.json.decode(line, type=Candidate) for line in lines if line.strip()]
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from error
-    except msgspec.MsgspecError as error:
-        raise CostModelError(
-            f"{path} must hold one candidate a line, as JSON with `workload`, `space` and `config`, "
-            f"but a line does not: {error}."
-        ) from error
+    what = "a file with one candidate a line, as JSON with `workload`, `space` and `config`"
+    with refusing(path, what):
+        return [decode_json(line, Candidate) for _, line in read_lines(path, what)]

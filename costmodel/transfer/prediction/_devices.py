@@ -1,14 +1,14 @@
 """The device to predict for, and the kernels that cannot run on it."""
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.reading import convert, read_toml, refusing
 from costmodel.records._candidate import Candidate
 from costmodel.records._config_batch import config_batches
 from costmodel.records._device_table import find_device
@@ -63,21 +63,13 @@ def read_device(path: Path, name: str | None = None) -> Device:
     Raises:
         CostModelError: The file cannot be read, or describes no such device.
     """
-    try:
-        described = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CostModelError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise CostModelError(f"{path} must be a TOML file with a table [device], but: {error}.") from None
+    what = "a TOML file with a table [device]"
+    described: dict[str, Any] = read_toml(path, dict[str, Any], what)
     if "devices" in described and name is not None:
         return find_device(name, path)
-    try:
-        device = msgspec.convert(described.get("device", {}), Device)
-    except msgspec.ValidationError as error:
-        raise CostModelError(
-            f"{path} must have a table [device] with the fields {', '.join(Device.__struct_fields__)}, of "
-            f"which those after clock_mhz may be left out, but: {error}."
-        ) from None
+    remedy = f"Its fields are {', '.join(Device.__struct_fields__)}; those after clock_mhz may be left out."
+    with refusing(path, what, remedy, form="toml"):
+        device: Device = convert(described.get("device", {}), Device)
     if device.sms < 1 or not device.clock_mhz > 0:
         raise CostModelError(
             f"{path}: [device] must have sms and clock_mhz above 0, but got {device.sms} and "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from costmodel.arguments import check_budgets, check_seed, check_whole
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
@@ -96,11 +97,11 @@ class Model:
             UnmeasuredDeviceWarning: The device is real, but the model has no measurements of it. Predicted
                 latencies there never rise with the number of SMs.
         """
+        check_seed(seed)
+        check_whole("n", n, 1)
         learned = self.metadata.devices
         target = device if isinstance(device, Device) else device_named(device, learned)
-        platforms = [
-            part_of(target, each) for each in ([sms] if sms is None or isinstance(sms, int) else sms)
-        ]
+        platforms = [part_of(target, each) for each in check_budgets(sms) or (None,)]
         candidates = kernels_to_predict(workload, target, kernels, n, seed)
         refused = refusals(candidates, target, learned)
         if all(refused):

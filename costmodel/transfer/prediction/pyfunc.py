@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
+from costmodel.reading import decode_json, refusing
 from costmodel.records._candidate import Candidate
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device, Platform, part_of
@@ -98,7 +99,5 @@ def _written(device: Device) -> str:
 
 
 def _decoded(text: str, kind: type[T], what: str) -> T:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        raise CostModelError(f"A row must hold {what}, but got {text[:60]!r}: {error}.") from error
+    with refusing(f"A row, {shorten(repr(text), 60)},", what):
+        return decode_json(text, kind)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.reading import open_file
 
 # Thirty times the largest model that learns from sm-budgets.
 MOST_BYTES = 2**30
@@ -39,7 +40,7 @@ def read_archive(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
         CostModelError: The members are larger.
         zipfile.BadZipFile: The file is damaged, or is no zip file.
     """
-    with zipfile.ZipFile(path) as archive:
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
         entries = archive.infolist()
         _check(path, sum(entry.file_size for entry in entries), most_bytes)
         return {entry.filename: archive.read(entry) for entry in entries}
@@ -47,7 +48,7 @@ def read_archive(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
 
 def read_member(path: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
     """One member; errors are those of ``read_archive``, and KeyError where there is none of this name."""
-    with zipfile.ZipFile(path) as archive:
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
         entry = archive.getinfo(name)
         _check(path, entry.file_size, most_bytes)
         return archive.read(entry)

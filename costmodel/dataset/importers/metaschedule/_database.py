@@ -27,16 +27,16 @@ from costmodel.dataset.importers.metaschedule._program import Program, ReplayDif
 from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
-from costmodel.reading import read_lines
+from costmodel.reading import is_file, read_lines
 from costmodel.records._measurement import Measurement, Outcome
-from costmodel.records._platform import DeviceKind, Platform
+from costmodel.records._platform import DeviceKind, Platform, TargetKind, target_kind
 from costmodel.records._workload import Workload
 
 RECORDS_NAME = "database_tuning_record.json"
 PROGRAMS_NAME = "database_workload.json"
 NO_REASON = "MetaSchedule records no reason"
 # TVM's target kinds by ours.
-_TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "cpu": ("llvm", "c")}
+_TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "xpu": (), "cpu": ("llvm", "c")}
 
 
 def read_metaschedule(file: InputFile, options: ReadOptions) -> Source:
@@ -67,8 +67,9 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
     kind = where.platform.device.kind
-    names = {} if kind == "hip" else _names(where.workloads, options.workloads)
-    programs = _programs(_beside(path), names, kind, _lowered(options.lower_traces, kind), worker)
+    target = target_kind(where.platform.device)
+    names = _names(where.workloads, options.workloads) if target else {}
+    programs = _programs(_beside(path), names, target, _lowered(options.lower_traces, kind), worker)
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
             f"One of the {len(programs)} programs of {path} must be one of the given workloads, but none "
@@ -151,7 +152,7 @@ def _latencies_s(run_secs: Any) -> tuple[float, ...]:
 def _programs(
     path: Path,
     names: Mapping[str, Workload],
-    kind: DeviceKind,
+    kind: TargetKind | None,
     lowered: tuple[bool, bool],
     worker: TraceWorker,
 ) -> list[Program | None]:
@@ -162,7 +163,7 @@ def _programs(
             match parse_json(line.decode()):
                 case [str(program), str(text)]:
                     ours = None
-                    if kind != "hip" and program in names:
+                    if kind and program in names:
                         ours = OurKernels(names[program], kind, worker)
                     programs.append(Program(ForeignKernels(program, text, worker), ours, *lowered))
                 case _:
@@ -192,7 +193,7 @@ def _beside(path: Path) -> Path:
     """The file of the programs that belongs to a file of records."""
     name = path.name.replace("tuning_record", "workload")
     programs = path.with_name(name)
-    if name == path.name or not programs.is_file():
+    if name == path.name or not is_file(programs):
         raise CostModelError(
             f"The programs of a MetaSchedule database must be in the folder of its records: {path.name} "
             f"must be named {RECORDS_NAME}, with {PROGRAMS_NAME} next to it. Copy both files."

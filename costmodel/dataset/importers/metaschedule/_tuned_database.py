@@ -123,7 +123,7 @@ def _candidate(
     """Make the candidate of a trace: of the program's space where TVM can tell it, else a foreign one."""
     config = config_of_trace(entry.trace)  # also keeps what is no trace away from TVM
     has_tvm = find_spec("tvm") is not None
-    ours = worker.recognise(program, kind, entry.trace) if has_tvm and kind != "hip" else None
+    ours = worker.recognise(program, kind, entry.trace) if has_tvm and kind in ("cuda", "cpu") else None
     return ours or ForeignKernels(*program, worker).candidate(config, entry.trace, lower=has_tvm)
 
 

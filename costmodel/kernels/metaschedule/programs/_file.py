@@ -1,7 +1,6 @@
 """Reads the user's tensor program from a file."""
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.failures import last_line
 from costmodel.files import check_not_open_to_all
+from costmodel.reading import MOST_BYTES, detect, is_file, read_text
 
 
 def is_program_place(place: str) -> bool:
@@ -65,16 +65,15 @@ def _read(place: str, purpose: str) -> tuple[Any, str]:
 
 def _is_graph(path: Path) -> bool:
     """Whether a file is JSON that TVM writes of an object; descriptions of CUDA kernels are JSON too."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    if not is_file(path):
         return False
-    return isinstance(document, dict) and {"root_index", "nodes"} <= document.keys()
+    found = detect(path)
+    return found is not None and found.key == "tvm-program"
 
 
 def _from_json(path: Path, load: Any) -> Any:
     try:
-        return load(path.read_text(encoding="utf-8"))
+        return load(read_text(path, "a program as tvm.ir.save_json writes it", most_bytes=MOST_BYTES))
     except Exception as error:
         raise CostModelError(
             f"{path} must be a program as tvm.ir.save_json writes it, but cannot be read: {last_line(error)}"
@@ -84,7 +83,7 @@ def _from_json(path: Path, load: Any) -> Any:
 def _from_python(path: Path, name: str) -> Any:
     """What a name stands for once a file was run."""
     spec = importlib.util.spec_from_file_location(f"costmodel_program_{path.stem}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not is_file(path) or spec is None or spec.loader is None:
         raise CostModelError(f"{path} must be a Python file, but there is none.")
     check_not_open_to_all(path)
     module = importlib.util.module_from_spec(spec)
