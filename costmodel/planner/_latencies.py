@@ -11,6 +11,7 @@ from costmodel.arrays import FloatArray
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
+from costmodel.records._least_latency import least_latency_s
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 
@@ -92,6 +93,14 @@ class Latencies(ABC):
     def kernels(self, workload: Workload) -> KernelTable | None:
         """Return the kernels of a workload; None if none is known."""
 
+    def of(self, device: Device | None) -> "Latencies | None":
+        """Return the latencies on the device of a graph, or None if none is known of it.
+
+        Args:
+            device: The device; None if nobody knows, and those of this source's own device are meant.
+        """
+        return self if device is None or device.name == self.device.name else None
+
     def on_device(self, sms: int | None) -> int:
         """Return this number of SMs, or all SMs of the device if None.
 
@@ -112,6 +121,12 @@ class FirstKnown(Latencies):
     def __init__(self, *sources: Latencies) -> None:
         self.sources = sources
         self.device = sources[0].device
+
+    def of(self, device: Device | None) -> Latencies | None:
+        """See ``Latencies``; a roofline alone is not enough."""
+        found = [each for source in self.sources if (each := source.of(device)) is not None]
+        is_known = any(not isinstance(each, RooflineLatencies) for each in found)
+        return FirstKnown(*found) if is_known else None
 
     def kernels(self, workload: Workload) -> KernelTable | None:
         """See ``Latencies``."""
@@ -154,6 +169,12 @@ class RecordedLatencies(Latencies):
         self.device = next(each.device for each in self.dataset.platforms if each.device.name == names[0])
         self._tables: dict[str, KernelTable | None] = {}
 
+    def of(self, device: Device | None) -> Latencies | None:
+        """See ``Latencies``; any device of the dataset is known."""
+        if device is not None and device.name != self.device.name and device.name in self.dataset.devices:
+            return RecordedLatencies(self.dataset, device.name)
+        return super().of(device)
+
     def kernels(self, workload: Workload) -> KernelTable | None:
         """See ``Latencies``."""
         if workload.name not in self._tables:
@@ -195,6 +216,10 @@ class RooflineLatencies(Latencies):
     def __init__(self, device: Device) -> None:
         self.device = device
 
+    def of(self, device: Device | None) -> Latencies | None:
+        """See ``Latencies``; any device has a roofline."""
+        return self if device is None else RooflineLatencies(device)
+
     def kernels(self, workload: Workload) -> KernelTable | None:
         """Return the kernels of a workload, see ``Latencies``; None if only the workload's name is known."""
         if not workload.min_bytes:
@@ -205,12 +230,8 @@ class RooflineLatencies(Latencies):
 
     def seconds(self, sms: int, workload: Workload) -> float:
         """Return the seconds that a kernel of a workload takes on this number of SMs."""
-        is_half = workload.dtype == "float16"
-        lanes = 2.0 * self.device.fp32_lanes_per_sm
-        flops = max(lanes, self.device.tensor_flops_per_sm_clock) if is_half else lanes
-        peak = sms * flops * self.device.clock_mhz * 1e6
-        computing = workload.flops / peak if peak else 0.0
-        return max(self.moving_s(sms, workload.min_bytes), _START_S + computing)
+        least_s = least_latency_s(workload, self.device, sms)
+        return max(self.moving_s(sms, workload.min_bytes), _START_S + least_s)
 
     def moving_s(self, sms: int, moved_bytes: int) -> float:
         """Return the seconds for moving these bytes on this number of SMs, through L2 if they fit there."""

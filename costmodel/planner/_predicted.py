@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources, source_for
@@ -63,6 +64,13 @@ class PredictedLatencies(Latencies):
         self.good_at = tuple(map(self.on_device, good_at)) or (max(1, self.device.sms // 4), self.device.sms)
         self.pool, self.seed = pool, seed
         self._tables: dict[str, KernelTable] = {}
+
+    def of(self, device: Device | None) -> Latencies | None:
+        """See ``Latencies``; devices that the model learned from are known."""
+        if device is None or device.name == self.device.name:
+            return self
+        known = [each for each in self.model.metadata.devices if each.name == device.name]
+        return PredictedLatencies(self.model, known[0], pool=self.pool, seed=self.seed) if known else None
 
     def kernels(self, workload: Workload) -> KernelTable | None:
         """Return the kernels of a workload, see ``Latencies``; None if the workload is not an operator."""
@@ -134,7 +142,7 @@ def open_latencies(
 class _LearntLater(Latencies):
     """Predictions of a model that is trained for the first workload that they are needed of."""
 
-    def __init__(self, dataset: DatasetLike, device: Device) -> None:
+    def __init__(self, dataset: Dataset, device: Device) -> None:
         self.dataset, self.device = dataset, device
 
     @cached_property
@@ -142,6 +150,12 @@ class _LearntLater(Latencies):
         from costmodel.tuning._training import train
 
         return PredictedLatencies(train(self.dataset, DEFAULT_LEARNER), self.device)
+
+    def of(self, device: Device | None) -> Latencies | None:
+        """See ``Latencies``; devices of the dataset are known."""
+        if device is None or device.name == self.device.name:
+            return self
+        return _LearntLater(self.dataset, device) if device.name in self.dataset.devices else None
 
     def kernels(self, workload: Workload) -> KernelTable | None:
         """See ``Latencies``."""

@@ -13,7 +13,7 @@ from costmodel.files import write_whole
 from costmodel.planner._latencies import Latencies
 from costmodel.planner._replay import CriticalPath, critical_path, replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._known_kernels import WorkloadKernels, workload_kernels
+from costmodel.planner.whatif._known_kernels import WorkloadKernels, latencies_for, workload_kernels
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
@@ -117,11 +117,15 @@ def rank(graph: KernelGraph, latencies: Latencies) -> Ranking:
     Args:
         graph: A graph that contains the workloads of its kernels.
         latencies: Recorded or predicted latencies.
+
+    Raises:
+        CostModelError: If no kernel is known on the device that the graph was recorded on.
     """
     before = replay(graph)
     path = critical_path(before)
     makespan = before.makespan_s
     rows, together, known = [], graph.durations_s.copy(), 0.0
+    latencies = latencies_for(graph, latencies)
     groups = workload_kernels(graph, latencies)
     for group in track(groups, "latencies", len(groups)):
         table = latencies.kernels(group.workload)

@@ -65,7 +65,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
         )
         for i, (call, (_, best)) in enumerate(zip(calls, took, strict=True))
     ]
-    graph = graph_of(tasks, "the module").assuming(*_sentences(calls, took, known, on))
+    graph = graph_of(tasks, "the module").assuming(*_sentences(calls, took, known, on), device=known.device)
     return RecordedGraph.unrecorded(graph, _inspection(calls))
 
 

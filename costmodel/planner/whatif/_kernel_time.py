@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+from costmodel.planner.graphs._kernel_class import KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._transform import Mask, named
+from costmodel.planner.whatif._transform import Mask
 
 # What of a kernel's time no change of its work or its SMs takes away.
 START_S = 1.2e-6
@@ -21,60 +22,29 @@ START_S = 1.2e-6
 _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS = 5.0, 10.0
 # What of the work is the memory's, which all SMs share.
 _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.35, 0.45, 0.65
-# Parts of names of matrix products, convolutions and attention of PyTorch, cuBLAS, cuDNN and CUTLASS.
-PRODUCTS = (
-    "gemm",
-    "gemv",
-    "conv",
-    "winograd",
-    "fprop",
-    "dgrad",
-    "wgrad",
-    "cutlass",
-    "xmma",
-    "nvjet",
-    "fmha",
-    "flash",
-    "attention",
-)
-# Parts of names of what such kernels need beside, which moves data.
-_BESIDE_PRODUCTS = ("convertTensor", "splitKreduce")
-# Those of products on Tensor Cores in half precision, and in float32 rounded to TF32.
-_IN_HALF = (
-    "nvjet_sm90_h",
-    "nvjet_sm90_t",
-    "f16f16",
-    "bf16bf16",
-    "_f16_",
-    "_bf16_",
-    "s16816",
-    "__half",
-    "bfloat16",
-)
-_IN_TF32 = ("tf32", "s1688")
-# Those of products of a matrix and a vector, which wait for the memory.
-_OF_VECTORS = ("gemvx", "gemv2", "gemvNSP")
+# On Tensor Cores.
+_ON_TENSOR_CORES = (Precision.TF32, Precision.HALF, Precision.NARROW)
 
 
 def products(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a kernel that multiplies matrices, as far as its name says."""
-    found = named(graph, *PRODUCTS) & ~named(graph, *_BESIDE_PRODUCTS)
-    return found & graph.of_kind(TaskKind.KERNEL)
-
-
-def products_in_half(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a matrix product in float16 or bfloat16."""
-    return products(graph) & named(graph, *_IN_HALF)
-
-
-def products_in_tf32(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a matrix product on Tensor Cores in float32 rounded to TF32."""
-    return products(graph) & named(graph, *_IN_TF32) & ~products_in_half(graph)
+    """``(n,)`` whether a task is a kernel that multiplies matrices or a matrix and few vectors."""
+    kinds = (KernelKind.PRODUCT, KernelKind.VECTOR_PRODUCT)
+    return np.isin(graph.kernel_kinds, kinds) & graph.of_kind(TaskKind.KERNEL)
 
 
 def products_of_vectors(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task multiplies a matrix and few vectors."""
-    return products(graph) & named(graph, *_OF_VECTORS)
+    return products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
+
+
+def products_on_tensor_cores(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task is a matrix product in a type that Tensor Cores multiply."""
+    return products(graph) & np.isin(graph.precisions, _ON_TENSOR_CORES)
+
+
+def products_on_lanes(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a task is a matrix product on CUDA cores, in float32 or float64."""
+    return products(graph) & np.isin(graph.precisions, (Precision.FLOAT32, Precision.FLOAT64))
 
 
 def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
@@ -99,7 +69,7 @@ def with_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> Fl
 
     The two are the root of the sum of their squares, as they overlap.
     """
-    on_tensor_cores = products_in_half(graph) | products_in_tf32(graph) | products_of_vectors(graph)
+    on_tensor_cores = products_on_tensor_cores(graph) | products_of_vectors(graph)
     of_products = np.where(on_tensor_cores, _SATURATED_ON_TENSOR_CORES, _SATURATED_ON_CUDA_CORES)
     shared = np.where(products(graph), of_products, _SATURATED)
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))

@@ -11,6 +11,7 @@ from costmodel.arrays import Positions
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+from costmodel.planner.whatif._floor import above_floor
 from costmodel.planner.whatif._scale import on_sms
 from costmodel.planner.whatif._transform import Mask, kernels_named
 from costmodel.records._operators import OPERATORS
@@ -38,6 +39,24 @@ class WorkloadKernels:
     def name(self) -> str:
         """Of the workload."""
         return self.workload.name
+
+
+def latencies_for(graph: KernelGraph, latencies: "Latencies") -> "Latencies":
+    """Return latencies on the device that the kernels of a graph run on.
+
+    Raises:
+        CostModelError: The graph's device is known, but no kernel is known of it.
+    """
+    found = latencies.of(graph.device)
+    if found is None:
+        assert graph.device is not None
+        own, other = graph.device.name, latencies.device.name
+        raise CostModelError(
+            f"Kernels must be known on {own}, which the graph's kernels run on, but those that were opened "
+            f"are of {other}. Name a dataset or model of {own}, or ask about {other} instead: "
+            f"device:{own}={other},tuned."
+        )
+    return found
 
 
 def workload_kernels(
@@ -74,6 +93,7 @@ def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Kern
         CostModelError: If no kernel has a workload, or no name matches.
     """
     durations, replaced = graph.durations_s.copy(), Counter[str]()
+    latencies = latencies_for(graph, latencies)
     among = kernels_named(graph, pattern) if pattern else None
     for group in _some(workload_kernels(graph, latencies, among)):
         table = latencies.kernels(group.workload)
@@ -85,12 +105,18 @@ def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Kern
         replaced[table.origin] += int(slower.sum())
         replaced["faster"] += int((~slower).sum())
         durations[group.tasks[slower]] = best.latency_s
-    return graph.assuming(
-        f"{replaced['recorded']:,} kernels became the best that was recorded of their workload on their SMs, "
-        f"{replaced['predicted']:,} the best that a model predicts; {replaced['faster']:,} are as fast "
-        f"already, of {replaced['unknown']:,} no kernel is known.",
+    changed = graph.assuming(
+        f"{replaced['recorded']:,} kernels became the best that was recorded of their workload on their SMs "
+        f"of {latencies.device.name}, {replaced['predicted']:,} the best that a model predicts; "
+        f"{replaced['faster']:,} are as fast already, of {replaced['unknown']:,} no kernel is known."
+        f"{_device_untold(graph)}",
         durations_s=durations,
     )
+    return above_floor(graph, changed)
+
+
+def _device_untold(graph: KernelGraph) -> str:
+    return "" if graph.device else " Nothing says that the graph ran on this device."
 
 
 def same_kernels_on_sms(
@@ -111,6 +137,7 @@ def same_kernels_on_sms(
         CostModelError: If the number of SMs that a kernel had is unknown, or the device has fewer than
             ``sms``.
     """
+    latencies = latencies_for(graph, latencies)
     latencies.on_device(sms)
     others = on_sms(graph, sms, recorded=recorded)
     durations, known = others.durations_s.copy(), 0
@@ -130,6 +157,7 @@ def same_kernels_on_sms(
         durations_s=durations,
         sms=others.sms,
     )
+    changed = above_floor(graph, changed)
     again = replay(tuned(changed, latencies)).makespan_s
     return changed.assuming(
         f"With kernels chosen for {sms} SMs all would take {1e6 * again:,.1f} us, not "
@@ -153,6 +181,7 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
     from costmodel.planner._latencies import RooflineLatencies
 
     durations, count, loses = graph.durations_s.copy(), 0, dict[str, float]()
+    latencies = latencies_for(graph, latencies)
     roof = RooflineLatencies(latencies.device)
     among = kernels_named(graph, pattern) if pattern else None
     for group in _some(workload_kernels(graph, latencies, among)):
@@ -168,11 +197,12 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
         durations[group.tasks] = seconds
         count += len(group.tasks)
     lost = ", ".join(f"{name} ({1e6 * gained:.1f} us)" for name, gained in loses.items())
-    return graph.assuming(
+    changed = graph.assuming(
         f"{count:,} kernels became one without epilogue, and one for it, which takes what moving its data "
         f"takes. Fusing loses for {lost or 'none of them'}.",
         durations_s=durations,
     )
+    return above_floor(graph, changed)
 
 
 def _some(groups: Sequence[WorkloadKernels]) -> Iterator[WorkloadKernels]:

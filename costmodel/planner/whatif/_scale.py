@@ -6,19 +6,20 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs.traces._kernel_facts import in_float16
+from costmodel.planner.whatif._floor import above_floor
 from costmodel.planner.whatif._kernel_time import (
     START_S,
     pace_on,
     products,
-    products_in_half,
-    products_in_tf32,
     products_of_vectors,
+    products_on_lanes,
     with_memory,
     with_work,
 )
-from costmodel.planner.whatif._transform import Mask, in_scope, kernels_named, named, positive
+from costmodel.planner.whatif._transform import in_scope, kernels_named, positive
 from costmodel.records._workload import Workload
 
 
@@ -91,6 +92,7 @@ def on_sms(
         durations_s=with_work(graph, with_memory(graph, pace_on(graph, had, sms))),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
+    changed = above_floor(graph, changed)
     known = {name: curve[sms] for name, curve in (latencies_s or {}).items() if sms in curve}
     return replace_latencies(changed, known) if known else changed
 
@@ -101,19 +103,21 @@ def on_sms(
 _PRODUCTS = 1 / 12
 # Half the bytes, and TF32 has half the rate of float16.
 _BYTES = 1 / 2
-# Parts of names of kernels that do the same to each element, and so wait for the memory.
-_STREAMING = ("vectorized_elementwise", "unrolled_elementwise", "CatArray", "bn_fw_inf", "convertTensor")
-# What stays as it is: weights of optimisers in float32, and what is in half precision already.
-_OPTIMIZER, _KEPT = "Optimizer.step*", ("multi_tensor_apply", "c10::Half", "c10::BFloat16")
+# Scope of optimisers, whose weights stay in float32.
+_OPTIMIZER = "Optimizer.step*"
+# Types that are taken to be float32, and what runs in another then.
+_WIDE = (Precision.UNKNOWN, Precision.FLOAT32, Precision.TF32)
+_HALVED_KINDS = (KernelKind.PRODUCT, KernelKind.VECTOR_PRODUCT, KernelKind.STREAMING)
 
 
 def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> KernelGraph:
     """Run kernels that were recorded in float32 in float16 or bfloat16.
 
-    Matrix products on CUDA cores move to Tensor Cores. Products already on Tensor Cores in TF32,
-    matrix-vector products and elementwise kernels take half of their work. Other kernels (sums, norms,
-    softmaxes, gathers) are bound by latency or keep float32 internally, as optimisers keep their weights:
-    their time does not change. Casts that autocast adds are not among the kernels.
+    Matrix products that are known to run on CUDA cores move to Tensor Cores. Other products (in TF32, of
+    vectors, or of a type that neither operator nor name tells) and kernels that do the same to each element
+    take half of their work. Kernels that are in half precision already stay as they are, and so do others
+    (sums, norms, softmaxes, gathers), which are bound by latency or keep float32 internally, and optimisers,
+    which keep their weights. Casts that autocast adds are not among the kernels.
 
     Args:
         graph: The graph.
@@ -127,29 +131,27 @@ def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> Ke
         H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores
         and 1/2 for all else.
     """
-    computing, moving = _computing(graph), _moving(graph)
+    wide = np.isin(graph.precisions, _WIDE) & ~in_scope(graph, _OPTIMIZER) & graph.of_kind(TaskKind.KERNEL)
+    computing = wide & products_on_lanes(graph) & ~products_of_vectors(graph)
+    moving = wide & ~computing & (products(graph) | (graph.kernel_kinds == KernelKind.STREAMING))
     factors: FloatArray = np.ones(len(graph))
     factors[computing] = positive(products_factor, "factor")
     factors[moving] = _BYTES
     others = graph.of_kind(TaskKind.KERNEL) & ~computing & ~moving
-    return graph.assuming(
+    untold = moving & (graph.precisions == Precision.UNKNOWN)
+    changed = graph.assuming(
         f"In half precision {computing.sum():,} matrix products on CUDA cores take {products_factor:.3g} of "
-        f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g}, beside "
-        f"{START_S * 1e6:g} us to start; {others.sum():,} others take the same; casts are not added.",
+        f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g} ({untold.sum():,} "
+        f"of untold types), beside {START_S * 1e6:g} us to start; {others.sum():,} others take the same; "
+        "casts are not added.",
         durations_s=with_work(graph, factors),
         workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
+        classes=tuple(_halved(each) for each in graph.classes),
     )
+    return above_floor(graph, changed)
 
 
-def _computing(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a kernel is a matrix product on CUDA cores."""
-    elsewhere = products_in_half(graph) | products_in_tf32(graph) | products_of_vectors(graph)
-    return products(graph) & ~elsewhere
-
-
-def _moving(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a kernel takes half as long where it moves half the bytes."""
-    streaming = named(graph, *_STREAMING) & graph.of_kind(TaskKind.KERNEL)
-    kept = in_scope(graph, _OPTIMIZER) | named(graph, *_KEPT)
-    slow_products = (products_in_tf32(graph) | products_of_vectors(graph)) & ~products_in_half(graph)
-    return slow_products | (streaming & ~kept)
+def _halved(kernels: KernelClass) -> KernelClass:
+    """The class of kernels once they run in half precision."""
+    changes = kernels.kind in _HALVED_KINDS and kernels.precision in _WIDE
+    return KernelClass(kernels.kind, Precision.HALF) if changes else kernels
