@@ -194,21 +194,38 @@ def evaluate(
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
     from costmodel.dataset._used import dataset_used
+    from costmodel.dataset.splits._make import SplitRecipe
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
     from costmodel.evaluation._describe import describe_report
+    from costmodel.evaluation.judging._few_shot import FewShot
+    from costmodel.tuning._evaluate import Across
     from costmodel.tuning._evaluate import evaluate as run_evaluation
 
     chosen = EvaluationConfig.load(config, _given(context))
     judged = load_dataset(chosen.test or chosen.dataset, facts=LATENCIES)
     learned = [load_dataset(each, facts=LATENCIES) for each in chosen.train]
-    datasets = {"train": learned, "test": judged} if learned else {"dataset": judged}
+    apart: str | SplitRecipe | Across = chosen.split
+    if learned:
+        apart = Across(learned, judged, chosen.shared_tasks, chosen.with_final_report)
+    elif chosen.keep_twins_apart:
+        apart = SplitRecipe(chosen.split, keep_twins_apart=True)
     settings = {**asdict(chosen), "config": config, "dataset": judged.name, "seeds": chosen.used_seeds}
     name = f"{judged.name}, {'learned from another' if chosen.train else chosen.split}"
     with Tracking.of(context).run(name, settings) as run:
         run.log(dataset_used(each, "training") for each in learned)
         run.log(dataset_used(each, "evaluation") for each in [judged])
-        report = run_evaluation(**(asdict(chosen) | datasets))
+        report = run_evaluation(
+            None if learned else judged,
+            chosen.learners,
+            split=apart,
+            folds=chosen.folds,
+            shots=FewShot(chosen.shots, chosen.first),
+            tasks=chosen.tasks,
+            baseline=chosen.baseline,
+            seed=chosen.seed,
+            seeds=chosen.seeds,
+        )
         print_report(report)
         if plot:
             report.plot(plot)

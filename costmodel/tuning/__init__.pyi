@@ -1,4 +1,5 @@
 from ._collect import collect as collect
+from ._evaluate import Across as Across
 from ._evaluate import evaluate as evaluate
 from ._kernels import check_kernels as check_kernels
 from ._kernels import list_kernels as list_kernels

@@ -1,9 +1,10 @@
 """``evaluate``: compare learners on held-out tasks, and report the results."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from costmodel.dataset.splits._file import read_split
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, make_split
@@ -14,28 +15,43 @@ from costmodel.evaluation._config import COMPARED, EvaluationConfig
 from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across
 from costmodel.evaluation._report import EvaluationReport
 from costmodel.evaluation._runs import seeded_runs
+from costmodel.evaluation.judging._few_shot import FewShot
 from costmodel.evaluation.judging._judge import RANDOM
 from costmodel.evaluation.sides._datasets import SharedTasks
 from costmodel.transfer._make import make_model
+
+
+@dataclass(frozen=True)
+class Across:
+    """Learn from some datasets, and judge on another.
+
+    Attributes:
+        train: Datasets to learn from, all of them.
+        test: The dataset to judge on.
+        shared_tasks: What to do with tasks that both sides have: ``refuse`` to run, ``drop`` them from the
+            training data, or ``keep`` all measurements except those judged.
+        with_final_report: Whether both sides also use the workloads that a dataset reserves for its final
+            report. Otherwise they are left out, and the report says how many.
+    """
+
+    train: Sequence[DatasetLike]
+    test: DatasetLike
+    shared_tasks: SharedTasks = "refuse"
+    with_final_report: bool = False
 
 
 def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     dataset: DatasetLike | None = None,
     learners: str | Sequence[str] = COMPARED,
     *,
-    split: str = "leave-one-workload-out",
+    split: str | SplitRecipe | Across = "leave-one-workload-out",
     folds: int = 0,
-    keep_twins_apart: bool = False,
-    train: Sequence[DatasetLike] = (),
-    test: DatasetLike | None = None,
-    shared_tasks: SharedTasks = "refuse",
-    with_final_report: bool = False,
-    shots: Sequence[int] = (),
-    first: Literal["own", "random"] = "own",
+    shots: Sequence[int] | FewShot = (),
     tasks: int | None = None,
     baseline: str | None = None,
     seed: int = 0,
     seeds: int = 1,
+    **former: Any,
 ) -> EvaluationReport:
     """Compare learners on held-out workloads, SM budgets or devices.
 
@@ -52,22 +68,17 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
             shipped dataset.
         learners: Names of learners, including ``NAME+intervals`` and ``NAME+guard``.
         split: A strategy (``leave-one-workload-out``, ``leave-one-budget-out``, ``leave-one-device-out``,
-            ``whole-device-only``, ``few-shot``, ...), or the name of a split stored with the dataset.
+            ``whole-device-only``, ``few-shot``, ...), a ``SplitRecipe`` with more to say, the name of a split
+            stored with the dataset, or ``Across`` datasets.
         folds: Number of groups to hold out, one group at a time. Default: 0, which holds out every workload,
             SM budget or device on its own.
-        keep_twins_apart: Hold out near-twin devices one at a time. Default: near-twins are held out together.
-        train: Datasets to learn from, all of them, instead of a split.
-        test: The dataset to evaluate on. Requires ``train``.
-        shared_tasks: What to do with tasks that ``train`` and ``test`` share: ``refuse`` to run, ``drop``
-            them from the training data, or ``keep`` all measurements except those evaluated.
-        with_final_report: Whether ``train`` and ``test`` also use the workloads that a dataset reserves for
-            its final report. Default: they are left out, and the report says how many.
-        shots: Numbers of measurements of each tested task after which to evaluate, ascending. Default: none.
-        first: Which configs are measured first: the top of the learner's ``own`` list, or ``random`` ones.
+        shots: Numbers of measurements of each tested task after which to evaluate, ascending, or a
+            ``FewShot`` that says which configs are measured first. Default: none.
         tasks: Number of tasks to evaluate, spread over SM budgets and workloads. Default: all.
         baseline: Name of the learner with which the others are compared, task by task.
         seed: Seed of the learners and of random measurements.
         seeds: Number of runs of each learner that depends on a seed.
+        **former: Keywords of 0.3, which warn and go in the next release.
 
     Raises:
         CostModelError: A name is unknown, a number is out of range, settings contradict each other, or the
@@ -77,26 +88,79 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
         None,
         {
             "dataset": _name(dataset),
-            "train": [_name(each) for each in train],
-            "test": _name(test),
-            "shared_tasks": shared_tasks,
-            "with_final_report": with_final_report,
-            "split": split,
-            "folds": folds,
-            "keep_twins_apart": keep_twins_apart,
+            **_split_settings(split, folds),
+            **_shot_settings(shots),
             "learners": [learners] if isinstance(learners, str) else list(learners),
             "baseline": baseline,
             "seed": seed,
             "seeds": seeds,
-            "shots": list(shots),
-            "first": first,
             "tasks": tasks,
+            **_translate_former(former),
         },
     )
     models = _models(config)
-    if test is not None:
-        return _across(config, models, list(map(_load, train)), _load(test))
+    sides = Across(former.get("train", ()), former["test"]) if former.get("test") is not None else split
+    if isinstance(sides, Across):
+        return _across(config, models, list(map(_load, sides.train)), _load(sides.test))
     return _within(config, models, _load(dataset))
+
+
+def _split_settings(split: str | SplitRecipe | Across, folds: int) -> dict[str, Any]:
+    """Return the settings of a configuration that say how learning and judging are kept apart."""
+    if isinstance(split, Across):
+        return {
+            "train": [_name(each) for each in split.train],
+            "test": _name(split.test),
+            "shared_tasks": split.shared_tasks,
+            "with_final_report": split.with_final_report,
+            "folds": folds,
+        }
+    if isinstance(split, SplitRecipe):
+        return {
+            "split": split.strategy,
+            "folds": folds or split.folds,
+            "keep_twins_apart": split.keep_twins_apart,
+        }
+    return {"split": split, "folds": folds}
+
+
+def _shot_settings(shots: Sequence[int] | FewShot) -> dict[str, Any]:
+    if isinstance(shots, FewShot):
+        return {"shots": list(shots.shots), "first": shots.first}
+    return {"shots": list(shots)}
+
+
+# Keywords that ``evaluate`` had until 0.3, and what says the same now.
+_FORMER = {
+    "train": "split=Across(train, test)",
+    "test": "split=Across(train, test)",
+    "shared_tasks": "split=Across(train, test, shared_tasks)",
+    "keep_twins_apart": "split=SplitRecipe(strategy, keep_twins_apart=True)",
+    "first": "shots=FewShot(shots, first)",
+}
+
+
+def _translate_former(former: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that former keywords mean, with a warning that shows the new form.
+
+    Raises:
+        TypeError: ``evaluate`` never had a keyword.
+    """
+    for name in former:
+        if name not in _FORMER:
+            raise TypeError(f"evaluate() got an unexpected keyword argument {name!r}")
+        warnings.warn(
+            f"evaluate({name}=...) is now written evaluate({_FORMER[name]}); the former keyword goes in the "
+            "next release.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    settings = dict(former)
+    if "train" in settings:
+        settings["train"] = [_name(each) for each in settings["train"]]
+    if "test" in settings:
+        settings["test"] = _name(settings["test"])
+    return settings
 
 
 def _load(dataset: DatasetLike | None) -> Dataset:

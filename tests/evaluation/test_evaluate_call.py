@@ -14,7 +14,7 @@ from costmodel.evaluation import EvaluationReport, cross_validate
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.evaluation.judging._judge import RANDOM
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import evaluate
+from costmodel.tuning import Across, evaluate
 
 pytestmark = pytest.mark.white_box
 
@@ -31,14 +31,15 @@ def report(data: Dataset) -> EvaluationReport:
     return evaluate(data, ["ridge", RANDOM], baseline="ridge", shots=[0, 2])
 
 
-def test_its_settings_are_those_of_a_configuration() -> None:
-    """So that the command can call it with a configuration, and the documentation shows the defaults."""
+def test_its_defaults_are_those_of_a_configuration() -> None:
+    """So that the documentation shows what a command without options does."""
+    config = EvaluationConfig()
+    named = {"split", "folds", "tasks", "baseline", "seed", "seeds", "dataset", "learners"}
     parameters = inspect.signature(evaluate).parameters
-    assert set(parameters) == set(EvaluationConfig.__struct_fields__)
-    defaults = EvaluationConfig()
-    assert {name: parameter.default for name, parameter in parameters.items()} == {
-        name: getattr(defaults, name) for name in parameters
+    assert {name: parameters[name].default for name in named} == {
+        name: getattr(config, name) for name in named
     }
+    assert tuple(parameters["shots"].default) == config.shots
 
 
 def test_random_is_the_exact_expectation_alone(data: Dataset, report: EvaluationReport) -> None:
@@ -67,7 +68,7 @@ def test_it_is_saved_whole(report: EvaluationReport, tmp_path: Path) -> None:
 
 def test_one_dataset_teaches_and_another_judges(data: Dataset) -> None:
     other = gpu_landscape(workloads=["matmul-m256-n256-k256"], configs_per_workload=12, sms=(8, 132))
-    report = evaluate(learners="consensus", train=[data], test=other)
+    report = evaluate(learners="consensus", split=Across([data], other))
     assert report.learners == [RANDOM, "whole device", "consensus"]
     assert set(report.tasks["workload"]) == {"matmul-m256-n256-k256"}
     assert report.source["train"] == [{"dataset": "in memory", "sha256": data.sha256}]
@@ -85,9 +86,20 @@ def test_one_dataset_teaches_and_another_judges(data: Dataset) -> None:
         ({"split": "by-magic"}, "A split must be one of"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:evaluate:DeprecationWarning")
 def test_what_is_wrong_is_told_before_anything_is_learned(data: Dataset, settings, message) -> None:
     with pytest.raises(CostModelError, match=message):
         evaluate(data, **({"learners": ["ridge"]} | settings))
+
+
+def test_former_keywords_mean_the_same_and_show_the_new_form(data: Dataset) -> None:
+    other = gpu_landscape(workloads=["matmul-m256-n256-k256"], configs_per_workload=12, sms=(8, 132))
+    with pytest.warns(DeprecationWarning, match=r"split=Across\(train, test\)"):
+        before = evaluate(learners="consensus", train=[data], test=other)
+    after = evaluate(learners="consensus", split=Across([data], other))
+    assert before.to_dict()["summary"] == after.to_dict()["summary"]
+    with pytest.raises(TypeError, match="'fold'"):
+        evaluate(data, fold=3)
 
 
 def test_a_place_that_cannot_be_written_is_told_before_anything_is_learned(tmp_path: Path) -> None:
