@@ -36,14 +36,16 @@ class _Question(msgspec.Struct):
 
     Attributes:
         task: ``replay`` it, ``lower`` what it makes, ``read`` the config of our space that it is, or
-            ``recognise`` the candidate that it is, for either kind of device.
-        subject: Of a foreign program its structural hash and its text, of one of ours workload and kind.
+            ``recognise`` the candidate that it is.
+        subject: Structural hash and text of a program; to ``read``, the name of a workload of ours.
         trace: The trace in JSON.
+        kind: To read and recognise, the kind of device.
     """
 
-    task: Literal["replay", "lower", "read", "recognise-cuda", "recognise-cpu"]
-    subject: tuple[str, str]
+    task: Literal["replay", "lower", "read", "recognise"]
+    subject: tuple[str, ...]
     trace: Any
+    kind: TargetKind = "cuda"
 
 
 class TraceWorker:
@@ -88,7 +90,7 @@ class TraceWorker:
             EntryError: TVM ended its process.
             CostModelError: The process cannot start.
         """
-        answer = self._ask(_Question("read", (workload.name, kind), trace))
+        answer = self._ask(_Question("read", (workload.name,), trace, kind))
         return None if answer is None else msgspec.convert(answer, Config)
 
     def recognise(self, program: tuple[str, str], kind: TargetKind, trace: Any) -> Candidate | None:
@@ -96,8 +98,7 @@ class TraceWorker:
 
         It has its launches where these do not follow from its decisions; see ``replay``.
         """
-        task: Any = f"recognise-{kind}"
-        answer = self._ask(_Question(task, program, trace))
+        answer = self._ask(_Question("recognise", program, trace, kind))
         return None if answer is None else msgspec.convert(answer, Candidate)
 
     def _ask(self, question: _Question) -> Any:
@@ -191,24 +192,24 @@ def _space_of_program(structural_hash: str, text: str, kind: TargetKind) -> Any:
 
 
 def _answer(question: _Question) -> Any:
-    first, second = question.subject
-    if question.task == "replay":
-        return _program(first, second).replayed(question.trace)
-    if question.task == "lower":
-        return _program(first, second).launches(question.trace)
-    if question.task != "read":
-        return _recognise(first, second, question.task.removeprefix("recognise-"), question.trace)
+    match question.task:
+        case "replay":
+            return _program(*question.subject).replayed(question.trace)
+        case "lower":
+            return _program(*question.subject).launches(question.trace)
+        case "recognise":
+            return _recognise(question.subject, question.kind, question.trace)
     try:
-        return _space(first, second).config_of(question.trace)
+        return _space(*question.subject, question.kind).config_of(question.trace)
     except CostModelError:
         return None
 
 
-def _recognise(structural_hash: str, text: str, kind: TargetKind, trace: Any) -> Candidate | None:
-    space = _space_of_program(structural_hash, text, kind)
-    schedule = _program(structural_hash, text).replay(trace) if space else None
+def _recognise(subject: tuple[str, ...], kind: TargetKind, trace: Any) -> Candidate | None:
+    space = _space_of_program(*subject, kind)
+    schedule = _program(*subject).replay(trace) if space else None
     config = space.config_like(schedule.trace) if schedule else None
-    if config is None:
+    if schedule is None or config is None:
         return None
     follows = kind == "cuda" and not space.workload.is_program
     return Candidate(space.workload, space.name, config, () if follows else space.counted(schedule.mod))
