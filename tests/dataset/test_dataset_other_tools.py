@@ -199,7 +199,7 @@ def test_results_of_nvbench_in_json() -> None:
 
 
 def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, header: CardHeader) -> None:
-    files = sorted(path for path in FILES.iterdir() if path.suffix != ".txt")  # which holds a table twice
+    files = sorted(set(FILES.iterdir()) - {FILES / "cutlass_profiler.txt"})  # which holds a table twice
     report = build_dataset(files, tmp_path / "dataset", header=header, options=ReadOptions(platform))
     assert (report.rejects, report.measurements) == ({}, 26)
     assert len(load_dataset(tmp_path / "dataset").to_records()) == 26
@@ -215,7 +215,7 @@ def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, h
         ),
         (
             '{"1": {"BLOCK_SIZE_M": 16, "num_warps": 4}}',
-            "best configs of a fused MoE kernel. It names best configs",
+            "must have the name that vLLM and SGLang give",
         ),
         ("import triton\n\n\n@triton.jit\ndef kernel(x):\n    pass\n", "it looks like a program in Python"),
         ('[{"block": 16, "ms": 0.5}]', "JSON of another kind. Convert its rows to a table"),
@@ -253,3 +253,33 @@ def test_tasks_of_one_config_are_told_and_left_out_of_averages(
     assert all(budget.tasks == 0 and math.isnan(budget.mean_gap) for budget in found.budgets)
     assert "tasks of one config, which no score counts" in (tmp_path / "dataset" / "README.md").read_text()
     assert not [each for each in examine([FILES / "ktt.json"]).findings if each.kind == "best only"]
+
+
+MOE = "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8,block_shape=[128, 128].json"
+
+
+def test_best_configs_of_moe_kernels_are_choices_and_no_measurements(
+    tmp_path: Path, header: CardHeader
+) -> None:
+    source = read(MOE)
+    assert (len(source.measurements), source.rejects) == (0, [])
+    small, large = source.choices
+    assert small.candidate.workload.dims == {"e": 8, "n": 14336, "m": 1}
+    assert large.candidate.workload.dims["m"] == 4096
+    assert small.candidate.config.decisions["BLOCK_SIZE_M"] == 16
+    assert small.platform.name == "NVIDIA H100 80GB HBM3/whole/132"
+    assert small.platform.software["triton"] == "3.4.0"
+    (finding,) = examine([FILES / MOE]).findings
+    assert (finding.kind, finding.count) == ("best only", 2)
+    with pytest.raises(CostModelError, match="2 are choices of somebody without one"):
+        build_dataset([FILES / MOE], tmp_path / "dataset", header=header)
+
+
+def test_what_a_program_prints_swallows_no_rows(tmp_path: Path, platform: Path) -> None:
+    path = tmp_path / "report.csv"
+    lines = (FILES / "ncu.csv").read_text().splitlines()
+    path.write_text("\n".join(['"unclosed', *lines[:8], '"another, unclosed', *lines[8:]]))
+    assert (
+        in_order(read_source(path, ReadOptions(platform)))[0].latencies_s
+        == in_order(read("ncu.csv", platform))[0].latencies_s
+    )

@@ -191,6 +191,9 @@ def check_not_empty(examination: Examination) -> None:
     """
     if not examination.accepted:
         rejects = examination.rejects
+        best_only = [each for each in examination.findings if each.kind == "best only"]
+        if best_only and not rejects:
+            raise CostModelError(f"A dataset must have at least one measurement: {best_only[0].message}")
         if not examination.duplicates and not rejects:
             files = ", ".join(str(file.path) for file in examination.files)
             raise CostModelError(

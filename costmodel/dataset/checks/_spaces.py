@@ -52,7 +52,15 @@ def space_findings(sources: Sequence[Source]) -> Iterator[Finding]:
     constraints that no cache file states (of GEMM's 82,944 they leave 17,956).
     """
     for source in sources:
-        if not source.measurements and not source.rejects:
+        if source.choices:
+            yield _warning(
+                source.path,
+                "best only",
+                len(source.choices),
+                f"A config must have a latency to enter a dataset, but {len(source.choices):,} are choices "
+                "of somebody without one. Time them, or leave the file out.",
+            )
+        if not source.measurements and not source.rejects and not source.choices:
             yield _warning(
                 source.path, "empty file", 1, "A file must hold records, but has none: leave it out."
             )

@@ -8,6 +8,7 @@ from costmodel.dataset.importers._autotvm import read_autotvm
 from costmodel.dataset.importers._base import InputFile, Reader, ReadOptions
 from costmodel.dataset.importers._cutlass import read_cutlass
 from costmodel.dataset.importers._ktt import read_ktt
+from costmodel.dataset.importers._moe import read_moe
 from costmodel.dataset.importers._ncu import read_ncu
 from costmodel.dataset.importers._nvbench import read_nvbench, read_nvbench_table
 from costmodel.dataset.importers._own import read_dataset, read_store
@@ -36,6 +37,7 @@ READERS: Mapping[str, Reader] = {
     "ktt": read_ktt,
     "metaschedule": read_metaschedule,
     "metaschedule-programs": read_programs,
+    "moe-configs": read_moe,
     "ncu": read_ncu,
     "nvbench": read_nvbench,
     "nvbench-table": read_nvbench_table,

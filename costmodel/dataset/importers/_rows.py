@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from costmodel.dataset.importers._entry import EntryError
 from costmodel.errors import CostModelError
-from costmodel.reading import read_lines
+from costmodel.reading import read_lines, refusing
 
 
 class CsvRow(NamedTuple):
     """A row of cells.
 
     Attributes:
-        number: Line of the file in which it ends, from 1.
+        number: Line of the file, from 1.
         cells: Its cells in order.
         header: Names of the columns, in the same order.
     """
@@ -40,6 +40,8 @@ def read_csv_rows(
 ) -> Iterator[CsvRow]:
     """Read the rows behind each header; whatever precedes the first is passed over.
 
+    Each line is read alone, so that a quote in what a program prints swallows no rows.
+
     Args:
         path: The file, which may be gzipped.
         what: What it must be, for messages.
@@ -47,25 +49,18 @@ def read_csv_rows(
         chatter: How lines begin that are no rows.
 
     Raises:
-        CostModelError: The file cannot be read, has no header, or a quote is never closed.
+        CostModelError: The file cannot be read, or has no header.
     """
-    last = 0
-
-    def lines() -> Iterator[str]:
-        nonlocal last
-        for last, line in read_lines(path, what):
-            text = line.decode("utf-8-sig" if last == 1 else "utf-8", errors="replace")
-            if not text.startswith(chatter):
-                yield text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-
     header: Sequence[str] = ()
-    try:
-        for cells in csv.reader(lines()):
-            if is_header(cells):
-                header = [cell.strip() for cell in cells]
-            elif header:
-                yield CsvRow(last, cells, header)
-    except csv.Error as error:
-        raise CostModelError(f"{path} must be {what}, but near line {last}: {error}.") from None
+    for number, line in read_lines(path, what):
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace").replace("\0", "\ufffd")
+        if text.startswith(chatter):
+            continue
+        with refusing(f"{path}, line {number}", what):
+            cells = next(csv.reader([text]), [])
+        if is_header(cells):
+            header = [cell.strip() for cell in cells]
+        elif header:
+            yield CsvRow(number, cells, header)
     if not header:
         raise CostModelError(f"{path} must be {what}, but has no line with the names of its columns.")

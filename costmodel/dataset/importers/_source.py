@@ -13,7 +13,9 @@ import msgspec
 from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
+from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
 
 _BATCH = 4096  # measurements that are objects at once
 # About the bytes that rejects may take in memory: a million of short ones.
@@ -37,6 +39,19 @@ class Reject(msgspec.Struct, frozen=True):
         """About how many bytes it takes."""
         entry = self.record.get("entry", "") if isinstance(self.record, dict) else ""
         return _REJECT_BYTES + len(str(entry))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A config that somebody chose as the best, without its latency or what it was chosen among.
+
+    Attributes:
+        candidate: The config, and of what it is one.
+        platform: For where it was chosen.
+    """
+
+    candidate: Candidate
+    platform: Platform
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ class Overhead:
 
 
 # What an importer yields; measurements one by one, or many of them in columns.
-Entry = Measurement | Records | Reject | Repair | Overhead
+Entry = Measurement | Records | Choice | Reject | Repair | Overhead
 
 
 @dataclass(frozen=True)
@@ -75,6 +90,7 @@ class Source:
         path: The file.
         measurements: What can be believed so far.
         rejects: What cannot.
+        choices: Configs without a latency: no measurements, and no part of a dataset.
         configs: By name of a workload whose space the file claims to cover, the configs that it has.
         repairs: What was read otherwise than it is written, or left out of what was read; how often.
         closed: Whether whoever wrote it came to the end.
@@ -85,6 +101,7 @@ class Source:
     path: Path
     measurements: RecordSpool
     rejects: Sequence[Reject] = ()
+    choices: Sequence[Choice] = ()
     configs: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
     closed: bool = True
@@ -107,6 +124,7 @@ class Source:
         measurements = RecordSpool()
         waiting: list[Measurement] = []
         rejects: list[Reject] = []
+        choices: list[Choice] = []
         repairs = Counter[str]()
         overheads: list[float] = []
         left = _MOST_REJECTED
@@ -130,13 +148,15 @@ class Source:
                             f"entries are not; the first because {rejects[0].reason}. Check the file and "
                             "the options that describe it."
                         )
+                case Choice():
+                    choices.append(entry)
                 case Repair(reason, count):
                     repairs[reason] += count
                 case Overhead(ratio):
                     overheads.append(ratio)
         rejects += _keep(waiting, measurements)
         overhead = median(overheads) if overheads else nan
-        return cls(path, measurements, rejects, configs or {}, repairs, closed, overhead)
+        return cls(path, measurements, rejects, choices, configs or {}, repairs, closed, overhead)
 
 
 def _keep(measurements: list[Measurement], spool: RecordSpool) -> list[Reject]:
