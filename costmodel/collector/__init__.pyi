@@ -9,9 +9,9 @@ from .campaign._progress import estimate_campaign as estimate_campaign
 from .device._green_context import GreenContexts as GreenContexts
 from .device._timing import Timing as Timing
 from .runners._base import Runner as Runner
-from .runners._cpu import CpuRunner as CpuRunner
-from .runners._cuda import CudaRunner as CudaRunner
-from .runners._recorded import RecordedRunner as RecordedRunner
+from .runners._devices import CpuRunner as CpuRunner
+from .runners._devices import CudaRunner as CudaRunner
 from .runners._replay import ReplayRunner as ReplayRunner
 from .runners._service_watch import ServiceWatch as ServiceWatch
-from .runners._watched_runner import WatchedRunner as WatchedRunner
+from .runners._wrapped import RecordedRunner as RecordedRunner
+from .runners._wrapped import WatchedRunner as WatchedRunner

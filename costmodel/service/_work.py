@@ -14,8 +14,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
 from costmodel.collector._local_engine import LocalEngine
+from costmodel.collector._locks import HeldFolder
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.collector.processes._held_folder import HeldFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all

@@ -10,8 +10,7 @@ from costmodel.collector._engine import Engine
 from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.collector.runners._cpu import CpuRunner
-from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.dataset._build import build_dataset
 from costmodel.dataset.publish._card import CardHeader
 from costmodel.dataset.table._dataset import Dataset

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from costmodel.collector.runners._base import Runner
-from costmodel.collector.runners._recorded import RecordedRunner
 from costmodel.collector.runners._replay import ReplayRunner
+from costmodel.collector.runners._wrapped import RecordedRunner
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.tuning._places import Beside, Cpu, Gpu, Place, Replay, find_place
 from costmodel.tuning._prior import Prior

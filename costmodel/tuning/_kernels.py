@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from costmodel.collector.runners._base import Runner
-from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._devices import CudaRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import SOURCES
 from costmodel.kernels.cuda._source import CudaSource

@@ -8,13 +8,11 @@ from typing import Literal
 
 from costmodel.collector._engine import Engine
 from costmodel.collector.runners._base import Runner
-from costmodel.collector.runners._cpu import CpuRunner
-from costmodel.collector.runners._cuda import CudaRunner
-from costmodel.collector.runners._recorded import RecordedRunner
+from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.collector.runners._service_watch import ServiceWatch
-from costmodel.collector.runners._watched_runner import WatchedRunner
 from costmodel.collector.runners._watched_service import WatchedService
+from costmodel.collector.runners._wrapped import RecordedRunner, WatchedRunner
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.errors import CostModelError
 from costmodel.report._progress import Progress

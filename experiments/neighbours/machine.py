@@ -10,15 +10,14 @@ from typing import Any
 import msgspec
 
 from costmodel.collector import GreenContexts
+from costmodel.collector.device._cubin_runtime import CubinRuntime
+from costmodel.collector.device._cuda_device import StateReader, pci_bus_id
 from costmodel.collector.device._device import describe_device
 from costmodel.collector.device._job import DeviceSetup
 from costmodel.collector.device._neighbours import Lane, NeighbourTimer
+from costmodel.collector.device._runtimes import Runtime, TorchRuntime
 from costmodel.collector.device._spin_kernel import SpinKernel
-from costmodel.collector.device._state import StateReader, pci_bus_id
 from costmodel.collector.device._workload_data import WorkloadData
-from costmodel.collector.device.runtimes._base import Runtime
-from costmodel.collector.device.runtimes._cubin import CubinRuntime
-from costmodel.collector.device.runtimes._torch import TorchRuntime
 from costmodel.errors import CostModelError
 from costmodel.kernels import KernelSource
 from costmodel.records import Workload

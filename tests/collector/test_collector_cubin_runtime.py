@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
-from costmodel.collector.device.runtimes._cubin import CubinRuntime
+from costmodel.collector.device._cubin_runtime import CubinRuntime
 from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
 
 pytestmark = pytest.mark.white_box

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector._locks import HeldFolder
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 

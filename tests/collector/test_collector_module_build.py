@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costmodel.collector._engine import WorkerDiedError
-from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
+from costmodel.collector.build._build import ModuleBuilders, ModuleSource
 from costmodel.kernels._built import Built
 from costmodel.records import Outcome
 

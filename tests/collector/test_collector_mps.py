@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector._locks import HeldFolder
 from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import CostModelError
 

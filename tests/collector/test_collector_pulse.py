@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from fake_graph_driver import STREAM, FakeDriver, call
 
-from costmodel.collector.device._pulse import Pulse
+from costmodel.collector.device._spin_kernel import Pulse
 
 pytestmark = pytest.mark.white_box
 

@@ -14,7 +14,7 @@ pytest.importorskip("tvm")
 import held_jobs
 
 from costmodel.collector import CpuRunner, RecordedRunner, Timing
-from costmodel.collector.processes._sm_ledger import SmLedger
+from costmodel.collector._locks import SmLedger
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.host import cpu_threads

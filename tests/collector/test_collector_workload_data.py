@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.collector.build._build import write_reference
+from costmodel.collector.device._runtimes import Runtime
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
-from costmodel.collector.device.runtimes._base import Runtime
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
 

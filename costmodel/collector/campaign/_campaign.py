@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from costmodel.collector._engine import EngineLostError
 from costmodel.collector.campaign._collector import Collector, Draw, draw_at_random
 from costmodel.collector.campaign._config import CampaignConfig
-from costmodel.collector.campaign._event_loop import run_to_end
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, Schedule
 from costmodel.collector.runners._base import Request
@@ -105,7 +105,7 @@ class Campaign:
             stored = len(store.keys())
             try:
                 limit_s = self._config.time_limit_s if time_limit_s is None else time_limit_s
-                run_to_end(run.all(limit_s, on_measurement))
+                _run_to_end(run.all(limit_s, on_measurement))
             except BaseExceptionGroup as group:
                 raise _first(group) from None
             return run.report(stored)
@@ -270,3 +270,23 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The first error of a group that is no group."""
     error = group.exceptions[0]
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def _run_to_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run work to its end; where an event loop runs in this thread already, in a thread beside it.
+
+    The cells of a notebook run inside the loop of their kernel, where ``asyncio.run`` refuses to start. An
+    interrupt cancels the work, and is raised when that has ended.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with closing(asyncio.new_event_loop()) as loop, ThreadPoolExecutor(1) as thread:
+        task = loop.create_task(work)
+        try:
+            thread.submit(loop.run_until_complete, task).result()
+        except BaseException:
+            loop.call_soon_threadsafe(task.cancel)
+            raise

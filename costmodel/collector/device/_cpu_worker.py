@@ -1,15 +1,28 @@
 """The host's CPU with a budget of threads."""
 
+import platform
 import platform as host
 from collections.abc import Sequence
 from typing import Any
 
-from costmodel.collector.device._cpu_device import describe_cpu
+from costmodel.collector.device._runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.collector.device.runtimes._base import Kernel, Runtime
-from costmodel.collector.device.runtimes._torch import TorchRuntime
-from costmodel.collector.device.runtimes._tvm import TvmRuntime
+from costmodel.host import cpu_model, cpu_threads
 from costmodel.records._platform import Device
+
+
+def describe_cpu() -> Device:
+    """The host's CPU; an SM is a hardware thread."""
+    import psutil  # type: ignore[import-untyped]  # comes with the tvm extra
+
+    frequency = psutil.cpu_freq()
+    return Device(
+        name=cpu_model() or platform.processor() or "unknown CPU",
+        kind="cpu",
+        architecture=platform.machine(),
+        sms=cpu_threads(),
+        clock_mhz=float(frequency.max or frequency.current) if frequency else 0.0,
+    )
 
 
 class CpuWorker(DeviceWorker):

@@ -7,19 +7,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from costmodel.collector.device._co_run import time_side_by_side
-from costmodel.collector.device._cuda_device import describe_cuda
+from costmodel.collector.device._cubin_runtime import CubinRuntime
+from costmodel.collector.device._cuda_device import StateReader, describe_cuda, pci_bus_id
 from costmodel.collector.device._graph_timer import GraphStopwatch
 from costmodel.collector.device._green_context import GreenContexts
 from costmodel.collector.device._job import KernelJob, Timed
 from costmodel.collector.device._pace import Pace
-from costmodel.collector.device._pulse import Pulse
-from costmodel.collector.device._spin_kernel import SpinKernel, verify_grant
-from costmodel.collector.device._state import StateReader, pci_bus_id
+from costmodel.collector.device._runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
+from costmodel.collector.device._spin_kernel import Pulse, SpinKernel, verify_grant
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.collector.device.runtimes._base import Kernel, Runtime
-from costmodel.collector.device.runtimes._cubin import CubinRuntime
-from costmodel.collector.device.runtimes._torch import TorchRuntime
-from costmodel.collector.device.runtimes._tvm import TvmRuntime
 from costmodel.records._device_state import DeviceState
 from costmodel.records._platform import Device
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from costmodel.collector.device._run_graph import RunGraph
+from costmodel.collector.device._graph_timer import RunGraph
 from costmodel.collector.device._timing import MOST_RUNS_AT_ONCE
 
 _GRAPH_S = 4e-4  # gaps between graphs are under 2 us

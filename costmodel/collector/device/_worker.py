@@ -13,10 +13,9 @@ from costmodel.collector.device._job import (
     TimedKernels,
 )
 from costmodel.collector.device._pace import Pace
+from costmodel.collector.device._runtimes import Kernel, Runtime, TvmRuntime
 from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_kernels
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
-from costmodel.collector.device.runtimes._base import Kernel, Runtime
-from costmodel.collector.device.runtimes._tvm import TvmRuntime
 from costmodel.errors import InvalidConfigError
 from costmodel.failures import last_line
 from costmodel.records._device_state import DeviceState

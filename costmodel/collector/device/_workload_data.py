@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collector.device.runtimes._base import Runtime
+from costmodel.collector.device._runtimes import Runtime
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels.reference._inputs import agrees
 from costmodel.records._workload import Workload

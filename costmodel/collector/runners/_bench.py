@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector._local_engine import LocalEngine
+from costmodel.collector._locks import WHOLE, SmLedger
 from costmodel.collector.device._device import (
     describe_device,
     grant,
@@ -18,7 +19,6 @@ from costmodel.collector.device._device import (
     time_job,
 )
 from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
-from costmodel.collector.processes._sm_ledger import WHOLE, SmLedger
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload

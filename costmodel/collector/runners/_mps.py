@@ -16,7 +16,7 @@ from shutil import which
 from types import TracebackType
 from typing import Self
 
-from costmodel.collector.processes._held_folder import HeldFolder
+from costmodel.collector._locks import HeldFolder
 from costmodel.errors import CostModelError, DeviceUnavailableError
 
 _CONTROL = "nvidia-cuda-mps-control"

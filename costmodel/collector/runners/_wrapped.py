@@ -1,13 +1,18 @@
-"""A runner around another one."""
+"""Runners around another one: one that measures nothing twice, and one that measures beside a service."""
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.records._candidate import Candidate
-from costmodel.records._measurement import Measurement
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
+from costmodel.records._store import SharedRecordStore
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
@@ -91,3 +96,107 @@ class WrappedRunner(Runner):
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Let the other runner prepare the candidates."""
         self._runner.prefetch(candidates)
+
+
+class RecordedRunner(WrappedRunner):
+    """Serves the measurements in a record store, and measures the missing ones with another runner.
+
+    Several processes may use one store. A process that is killed loses only the measurement in progress.
+
+    Args:
+        runner: Runner that measures. It is not closed.
+        path: Path of the store, ending in ``.jsonl``. Created if missing.
+
+    Raises:
+        CostModelError: If the store cannot be opened, or is damaged before its last line.
+    """
+
+    def __init__(self, runner: Runner, path: Path) -> None:
+        super().__init__(runner)
+        self._store = SharedRecordStore(path)
+        self._store.refresh()
+
+    def measure(
+        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
+        """Return stored measurements; build the missing candidates together, then measure and store each."""
+        missing = [each for each in candidates if not self._known(each, platform, visit)]
+        self._runner.prefetch(missing)
+        return [self._measured(candidate, platform, visit) for candidate in candidates]
+
+    def _known(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement | None:
+        """What is stored: measured alone, or else beside others where the other runner measures so too."""
+        found = self._store.get(measurement_key(candidate, platform, visit))
+        if found is None and self._runner.has_neighbours:
+            found = self._store.get(measurement_key(candidate, platform, visit, co_run=True))
+        return found
+
+    def _measured(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement:
+        if (known := self._known(candidate, platform, visit)) is not None:
+            return known
+        (measured,) = self._runner.measure([candidate], platform, visit=visit)
+        if not measured.is_passing:  # the next run tries again
+            self._store.add([measured])
+        return measured
+
+
+_NOT_RUN = (Outcome.COMPILE_ERROR, Outcome.INVALID_CONFIG)
+
+
+class WatchedRunner(WrappedRunner):
+    """Runner that measures with another runner, one kernel at a time, as a service allows.
+
+    Kernels are not built ahead, so that the runner is idle while the service is observed alone.
+
+    Args:
+        runner: The runner that measures; it stays open.
+        service: The service that runs alongside.
+    """
+
+    def __init__(self, runner: Runner, service: WatchedService) -> None:
+        super().__init__(runner)
+        self._service = service
+
+    @property
+    def description(self) -> str:
+        """What measures, and that it does so beside a service."""
+        lost = f"{100 * self._service.may_lose:g} %"
+        return f"{super().description} Beside a service, whose p99 may rise by {lost}."
+
+    @property
+    def in_flight(self) -> int:
+        """One at a time."""
+        return 1
+
+    @property
+    def has_neighbours(self) -> bool:
+        """The service is one."""
+        return True
+
+    @property
+    def alone(self) -> Runner:
+        """This one: beside a service nothing is alone."""
+        return self
+
+    def measure(
+        self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
+    ) -> list[Measurement]:
+        """Measure candidates one at a time, and check the service after each.
+
+        Measurements have ``UNKNOWN_CO_RUNNERS``, as kernels that run beside the service do not run alone.
+
+        Raises:
+            CannotGoOnError: The service slows down too much, or stopped reporting latencies.
+        """
+        measured: list[Measurement] = []
+        for candidate in candidates:
+            with self._service.burst():
+                measured += self._runner.measure([candidate], platform, visit=visit)
+        return [each if each.outcome in _NOT_RUN else _beside(each) for each in measured]
+
+    def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        """Nothing: a kernel is built when it is measured."""
+
+
+def _beside(measurement: Measurement) -> Measurement:
+    return replace(measurement, co_runners=UNKNOWN_CO_RUNNERS)

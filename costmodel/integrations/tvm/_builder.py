@@ -9,8 +9,8 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.collector.build._build import ModuleBuilders, ModuleSource
 from costmodel.collector.build._builders import start_build_workers
-from costmodel.collector.build._module_build import ModuleBuilders, ModuleSource
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.integrations.tvm._target import target_json, target_kind
 from costmodel.kernels._built import Built

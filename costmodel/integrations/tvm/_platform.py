@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from costmodel.collector.runners._cpu import CpuRunner
-from costmodel.collector.runners._cuda import CudaRunner
+from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.records._device_table import find_device

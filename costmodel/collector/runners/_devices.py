@@ -1,4 +1,4 @@
-"""The CUDA runner: an NVIDIA GPU, whole or partitioned by green contexts."""
+"""The runners of this machine: an NVIDIA GPU, whole or partitioned by green contexts, and the CPU."""
 
 import os
 import threading
@@ -64,3 +64,15 @@ class CudaRunner(DeviceRunner):
             f"({error}). Use the cpu runner for TVM kernels, or replay recorded measurements with `costmodel "
             "tune`."
         )
+
+
+class CpuRunner(DeviceRunner):
+    """Measures on the host's CPU through LLVM. An SM budget is a number of threads.
+
+    Raises:
+        CostModelError: If TVM is not installed.
+    """
+
+    kind = "cpu"
+    isolation = "threads"
+    _unit = "threads"

@@ -1,1 +1,0 @@
-"""Resources that processes of one machine share: temporary folders, and the SMs of devices."""
