@@ -41,7 +41,7 @@ def print_report(report: "EvaluationReport") -> None:
 
 
 def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
-    from costmodel.evaluation.judging._judge import KS
+    from costmodel.evaluation._judge import KS
 
     table = _table(
         f"{report.split}: median (10th percentile) over {summary[0]['tasks']} tasks",
@@ -84,7 +84,7 @@ def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]
 
 
 def _comparison_table(report: "EvaluationReport", baseline: str) -> Table:
-    from costmodel.evaluation.judging._judge import KS
+    from costmodel.evaluation._judge import KS
 
     headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
     table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)

@@ -1,4 +1,4 @@
 from ._cross_validate import cross_validate as cross_validate
 from ._cross_validate import evaluate_across as evaluate_across
+from ._judge import judge as judge
 from ._report import EvaluationReport as EvaluationReport
-from .judging._judge import judge as judge

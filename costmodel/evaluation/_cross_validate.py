@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,21 +16,22 @@ from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
 from costmodel.dataset.splits._make import Split, SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.evaluation._report import EvaluationReport
-from costmodel.evaluation._results import Results, table_of
-from costmodel.evaluation.judging._few_shot import FewShot, measure_in_turn
-from costmodel.evaluation.judging._judge import (
+from costmodel.evaluation._few_shot import FewShot, measure_in_turn
+from costmodel.evaluation._judge import (
     KS,
     RANDOM,
     WHOLE_DEVICE,
+    TestedTask,
     judge,
     prediction_at,
+    tested_tasks,
     whole_device_latency,
 )
-from costmodel.evaluation.judging._task import TestedTask, tested_tasks
-from costmodel.evaluation.sides._datasets import SharedTasks, put_apart
-from costmodel.evaluation.sides._novelty import novelty
-from costmodel.evaluation.sides._sample import leave_out_lone_configs, sample_tasks
+from costmodel.evaluation._report import EvaluationReport
+from costmodel.evaluation._results import Results, table_of
+from costmodel.evaluation._sides import SharedTasks, leave_out_lone_configs, novelty, put_apart, sample_tasks
+from costmodel.features._extract import COLUMNS
+from costmodel.learners._base import Learner
 from costmodel.report._progress import Progress
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
@@ -245,3 +246,32 @@ def _each_run(models: Mapping[str, Runs]) -> Iterator[tuple[str, int, ModelFacto
     for name, runs in models.items():
         for run, make in enumerate(runs if isinstance(runs, Sequence) else (runs,)):
             yield name, run, make
+
+
+Make = Callable[[Sequence[Column], int], TransferModel]
+
+
+def seeded_runs(make: Make, seeds: Sequence[int]) -> list[Callable[[Sequence[Column]], TransferModel]]:
+    """A factory for each seed, or for the first alone where the seed changes nothing.
+
+    It changes something where it is among the settings of the model or of a learner in it.
+
+    Args:
+        make: Makes an unfitted model for a table's columns and a seed.
+        seeds: At least one.
+    """
+    depends = _settings(make(COLUMNS, 0)) != _settings(make(COLUMNS, 1))
+    return [partial(_make, make, seed) for seed in (seeds if depends else seeds[:1])]
+
+
+def _make(make: Make, seed: int, columns: Sequence[Column]) -> TransferModel:
+    return make(columns, seed)
+
+
+def _settings(value: Any) -> Any:
+    """What a model was made with, models in it opened."""
+    if isinstance(value, TransferModel | Learner):
+        return type(value), {name: _settings(setting) for name, setting in vars(value).items()}
+    if isinstance(value, list | tuple):
+        return [_settings(item) for item in value]
+    return value

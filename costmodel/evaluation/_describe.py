@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from costmodel.evaluation._judge import KS
 from costmodel.evaluation._report import NOTE, EvaluationReport
-from costmodel.evaluation.judging._judge import KS
 from costmodel.report._table import TextTable
 from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 

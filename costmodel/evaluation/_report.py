@@ -11,10 +11,10 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.evaluation import _tables
-from costmodel.evaluation.judging._few_shot import FewShot
-from costmodel.evaluation.judging._judge import EPS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation.pictures._draw import draw_report
-from costmodel.evaluation.sides._novelty import NOVELTY
+from costmodel.evaluation._draw import draw_report
+from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import EPS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
 
 if TYPE_CHECKING:

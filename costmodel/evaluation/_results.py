@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.evaluation.judging._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE, judge, judge_random
-from costmodel.evaluation.judging._task import TestedTask
+from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, TestedTask, judge, judge_random
 from costmodel.learners._base import Prediction
 
 

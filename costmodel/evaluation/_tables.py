@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from costmodel.evaluation.judging._judge import KS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation.judging._statistics import compare, coverage, gap, statistics
+from costmodel.evaluation._judge import KS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._statistics import compare, coverage, gap, statistics
 
 if TYPE_CHECKING:
     from costmodel.evaluation._report import EvaluationReport

@@ -12,12 +12,11 @@ from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.evaluation._config import COMPARED, EvaluationConfig
-from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across
+from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across, seeded_runs
+from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import RANDOM
 from costmodel.evaluation._report import EvaluationReport
-from costmodel.evaluation._runs import seeded_runs
-from costmodel.evaluation.judging._few_shot import FewShot
-from costmodel.evaluation.judging._judge import RANDOM
-from costmodel.evaluation.sides._datasets import SharedTasks
+from costmodel.evaluation._sides import SharedTasks
 from costmodel.transfer._make import make_model
 
 

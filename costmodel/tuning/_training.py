@@ -17,9 +17,9 @@ from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
 from costmodel.evaluation._cross_validate import ModelFactory, cross_validate
-from costmodel.evaluation.judging._statistics import coverage
-from costmodel.evaluation.judging._task import judge_tasks
-from costmodel.evaluation.pictures._draw import plot_held_out
+from costmodel.evaluation._draw import plot_held_out
+from costmodel.evaluation._judge import judge_tasks
+from costmodel.evaluation._statistics import coverage
 from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.transfer._base import TransferModel

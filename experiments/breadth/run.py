@@ -13,7 +13,7 @@ import pandas as pd
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.evaluation import EvaluationReport, evaluate_across
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.files import write_json
 from costmodel.records import Candidate, Workload
 from costmodel.records._identity import content_id

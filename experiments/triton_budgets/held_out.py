@@ -14,7 +14,7 @@ from costmodel.dataset import Dataset, Split
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.evaluation import EvaluationReport, cross_validate
-from costmodel.evaluation.judging._few_shot import FewShot
+from costmodel.evaluation._few_shot import FewShot
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Workload
 from costmodel.transfer import make_model

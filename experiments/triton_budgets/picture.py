@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from report import ALL
 
-from costmodel.evaluation.judging._judge import WHOLE_DEVICE
+from costmodel.evaluation._judge import WHOLE_DEVICE
 from costmodel.report._figures import Picture, save_figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -8,7 +8,7 @@ import pandas as pd
 from pyarrow import Array, array
 
 from costmodel.dataset import Dataset
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.learners._statistics import cluster_bootstrap_interval
 
 Rows = list[dict[str, Any]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset import Dataset
-from costmodel.evaluation.judging._task import judge_tasks
+from costmodel.evaluation._judge import judge_tasks
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.learners import Prediction
 from costmodel.records import Workload

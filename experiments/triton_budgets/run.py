@@ -13,7 +13,7 @@ import pandas as pd
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.evaluation import EvaluationReport
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.files import write_json
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]

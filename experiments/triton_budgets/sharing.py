@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import Positions
 from costmodel.dataset import Dataset
 from costmodel.dataset.splits._folds import draw_rows
-from costmodel.evaluation.judging._task import judge_tasks
-from costmodel.evaluation.sides._datasets import join
+from costmodel.evaluation._judge import judge_tasks
+from costmodel.evaluation._sides import join
 from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import LearningRows, make_model
 

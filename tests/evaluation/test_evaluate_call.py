@@ -12,7 +12,7 @@ from costmodel.dataset import Dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation import EvaluationReport, cross_validate
 from costmodel.evaluation._config import EvaluationConfig
-from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.evaluation._judge import RANDOM
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import Across, evaluate
 

@@ -15,7 +15,7 @@ from costmodel.dataset.splits._folds import on_whole_device
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE, whole_device_latency
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, whole_device_latency
 from costmodel.learners import learner_names
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LearningRows, make_model, shortlist

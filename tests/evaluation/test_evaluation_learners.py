@@ -11,7 +11,7 @@ import pytest
 from public_data import KERNEL_TUNER
 
 from costmodel.evaluation import cross_validate
-from costmodel.evaluation.judging._judge import RANDOM
+from costmodel.evaluation._judge import RANDOM
 from costmodel.learners import score_at_k
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._source_rules import NearestTask, WeightedConsensus

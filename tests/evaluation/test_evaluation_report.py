@@ -11,7 +11,7 @@ from costmodel.dataset import Dataset, make_split
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate, judge
-from costmodel.evaluation.judging._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.files import write_json
 from costmodel.learners import Prediction
 from costmodel.testing import gpu_landscape

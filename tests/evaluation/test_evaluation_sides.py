@@ -17,11 +17,9 @@ from costmodel.dataset.splits._final import without_final_report, write_final_sh
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate, evaluate_across
-from costmodel.evaluation.judging._few_shot import FewShot
-from costmodel.evaluation.judging._judge import WHOLE_DEVICE
-from costmodel.evaluation.sides._datasets import join, put_apart
-from costmodel.evaluation.sides._novelty import novelty
-from costmodel.evaluation.sides._sample import sample_tasks
+from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import WHOLE_DEVICE
+from costmodel.evaluation._sides import join, novelty, put_apart, sample_tasks
 from costmodel.learners import Prediction
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape

@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
-from costmodel.evaluation.judging._judge import KS, judge_interval, judge_latency, prediction_at
+from costmodel.evaluation._judge import KS, judge_interval, judge_latency, prediction_at
 from costmodel.learners._base import Prediction
 from costmodel.learners._metrics import (
     expected_log_excess,

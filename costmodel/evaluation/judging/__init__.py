@@ -1,1 +1,0 @@
-"""Results of one task, and statistics over many tasks."""

@@ -1,1 +1,0 @@
-"""Training and test sides of an evaluation: whole datasets, sampled tasks, and novelty of tasks."""
