@@ -198,7 +198,7 @@ def evaluate(
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
     from costmodel.evaluation._describe import describe_report
-    from costmodel.evaluation.judging._few_shot import FewShot
+    from costmodel.evaluation._few_shot import FewShot
     from costmodel.tuning._evaluate import Across
     from costmodel.tuning._evaluate import evaluate as run_evaluation
 
