@@ -34,7 +34,8 @@ def products(graph: KernelGraph) -> Mask:
 
 def products_of_vectors(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task multiplies a matrix and few vectors."""
-    return products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
+    found: Mask = products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
+    return found
 
 
 def products_on_tensor_cores(graph: KernelGraph) -> Mask:
