@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._design_space import DesignSpace
-from costmodel.kernels.reference._inputs import make_arguments, tolerance_of
-from costmodel.kernels.reference._reference import reference_output
+from costmodel.kernels._reference import make_arguments, reference_output, tolerance_of
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

@@ -18,8 +18,7 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._design_space import DesignSpace, neighbour
-from costmodel.kernels._distinct import DistinctPrograms
-from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._sample import DistinctPrograms, sample_from_starts
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.learners._base import Learner
 from costmodel.records._candidate import Candidate, Config

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.errors import InvalidConfigError
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
+from costmodel.kernels._reference import agrees
 from costmodel.kernels._sources import source_of
-from costmodel.kernels.reference._inputs import agrees
 from costmodel.records._candidate import DATA_FACTS, Candidate, Config, KernelLaunch
 from costmodel.records._config_batch import ConfigBatch
 from costmodel.records._measurement import Outcome

@@ -13,8 +13,7 @@ from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.metaschedule.programs._file import is_program_place
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
-from costmodel.kernels.triton._place import is_family_place
-from costmodel.kernels.triton._source import TritonSource
+from costmodel.kernels.triton._source import TritonSource, is_family_place
 from costmodel.reading import exists
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

@@ -25,7 +25,7 @@ from costmodel.collector.device._workload_data import WorkloadData
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Workload
 

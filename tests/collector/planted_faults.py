@@ -18,7 +18,7 @@ import numpy as np
 from costmodel.collector.device._device import open_device, time_job
 from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, TimedKernels
 from costmodel.collector.runners._bench import DeviceJobs
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.records._platform import TargetKind

@@ -14,8 +14,9 @@ import pytest
 
 pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
+
 from costmodel.collector.device._cubin_runtime import CubinRuntime
-from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
 
 pytestmark = pytest.mark.white_box
 

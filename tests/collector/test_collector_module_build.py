@@ -8,7 +8,7 @@ import pytest
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.build._build import ModuleBuilders, ModuleSource
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.records import Outcome
 
 pytestmark = pytest.mark.white_box

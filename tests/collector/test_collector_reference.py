@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from costmodel.collector.build._build import write_reference
+from costmodel.kernels._reference import make_arguments, reference_output
 from costmodel.kernels.metaschedule._source import MetaSchedule
-from costmodel.kernels.reference._inputs import make_arguments
-from costmodel.kernels.reference._reference import reference_output
 from costmodel.records import Workload
 
 pytestmark = pytest.mark.white_box

@@ -6,8 +6,7 @@ import pytest
 
 from costmodel.dataset import find_dataset
 from costmodel.kernels import open_space
-from costmodel.kernels.reference._inputs import agrees, make_arguments
-from costmodel.kernels.reference._reference import reference_output
+from costmodel.kernels._reference import agrees, make_arguments, reference_output
 from costmodel.records import Workload
 from costmodel.records._operators import OPERATORS
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from costmodel.kernels.reference._inputs import agrees, make_arguments
-from costmodel.kernels.reference._reference import reference_output
+from costmodel.kernels._reference import agrees, make_arguments, reference_output
 from costmodel.records import Workload
 from costmodel.records._operators import OPERATORS
 

@@ -22,8 +22,8 @@ from costmodel.collector._engine import Engine, WorkerDiedError
 from costmodel.collector._locks import HeldFolder
 from costmodel.failures import last_line
 from costmodel.files import write_whole
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
 from costmodel.kernels.metaschedule._build import compile_module
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome

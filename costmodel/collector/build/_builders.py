@@ -22,8 +22,8 @@ from costmodel.collector.build._build import (
     write_reference,
 )
 from costmodel.files import write_whole
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
 from costmodel.kernels._sources import source_of
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome

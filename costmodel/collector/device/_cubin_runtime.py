@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device._runtimes import Runtime
-from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
 
 _FREE_SHARED_BYTES = 48 << 10  # what a block may have without asking for more
 

@@ -141,7 +141,7 @@ class TorchRuntime(Runtime):
 
     def load(self, artifact: Path) -> Kernel:
         """The call that an artifact names."""
-        from costmodel.kernels.library._note import load_call
+        from costmodel.kernels.library._source import load_call
 
         call = load_call(artifact)
         return lambda *tensors: call(tensors)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from costmodel.collector.device._runtimes import Runtime
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels.reference._inputs import agrees
+from costmodel.kernels._reference import agrees
 from costmodel.records._workload import Workload
 
 # Some 70 common operators, and a small part of any GPU that tunes.

@@ -22,8 +22,8 @@ from costmodel.collector.device._job import (
 from costmodel.collector.device._timing import Timing
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
 from costmodel.kernels._sources import source_of
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome, is_passing_failure
 from costmodel.records._platform import Platform

@@ -13,7 +13,7 @@ from costmodel.collector.build._build import ModuleBuilders, ModuleSource
 from costmodel.collector.build._builders import start_build_workers
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.integrations.tvm._target import target_json, target_kind
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.kernels.metaschedule._source import MetaSchedule
 
 

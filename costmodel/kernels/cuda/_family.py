@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._arguments import (
+    Arrays,
+    FamilyData,
     make_arguments,
     names_of,
     output_positions,
     reference_of,
     tolerance_of,
 )
-from costmodel.kernels.cuda._data import Arrays, FamilyData
-from costmodel.kernels.cuda._description import Description, find_description, read_description
-from costmodel.kernels.cuda._launch_rules import LaunchRules
+from costmodel.kernels.cuda._description import Description, LaunchRules, find_description, read_description
 from costmodel.kernels.cuda._nvrtc import is_of_nvcc
 from costmodel.kernels.family._base import Choice, sized_workload
 from costmodel.kernels.family._formula import Formula

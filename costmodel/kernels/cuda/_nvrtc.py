@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import MissingExtraError
+from costmodel.kernels._artifact import CompileError
 from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
-from costmodel.kernels.family._artifact import CompileError
 from costmodel.reading import exists
 
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.

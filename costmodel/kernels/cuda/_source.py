@@ -1,17 +1,75 @@
 """Families of CUDA kernels as a kernel source."""
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built, LaunchNote, build_artifact, write_artifact
+from costmodel.kernels._cubin import static_shared_bytes
 from costmodel.kernels._nvrtc_version import nvrtc_compiler
-from costmodel.kernels.cuda._build import build_family
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import check_nvrtc
+from costmodel.kernels.cuda._nvrtc import Source, check_nvrtc, compile_source
+from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.family._source import FamilySource
-from costmodel.records._candidate import Candidate
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._config_batch import ConfigBatch
 from costmodel.records._platform import TargetKind
+from costmodel.records._workload import Workload
+
+_AXES = "xyz"
+
+
+def build_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
+    """Compile a candidate into ``folder``, see ``build_artifact``."""
+    return build_artifact(candidate, folder, partial(_compile, family, candidate, architecture))
+
+
+def macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
+    """What a kernel's source may use: parameters, sizes, and what Kernel Tuner defines."""
+    sizes = {f"grid_size_{axis}": size for axis, size in zip(_AXES, geometry.grid[0].tolist(), strict=True)}
+    sizes |= {
+        f"block_size_{axis}": size for axis, size in zip(_AXES, geometry.block[0].tolist(), strict=True)
+    }
+    dims = {f"DIM_{dim}": size for dim, size in workload.dims.items()}
+    return {**sizes, **dims, **config.decisions, "kernel_tuner": 1}
+
+
+def _compile(family: CudaFamily, candidate: Candidate, architecture: str, library: Path) -> None:
+    workload, config = candidate.workload, candidate.config
+    columns = ConfigBatch.from_configs(workload, [config]).decisions
+    geometry = family.geometry(workload, columns, 1)
+    stated = max((launch.shared_bytes for launch in candidate.launches), default=0)
+    dynamic = int(geometry.dynamic_bytes[0])
+    check_launch(geometry)
+    check_shared_bytes(max(stated, dynamic), architecture)
+    spec = family.description.kernel_specification
+    constants = {
+        argument.name: position
+        for position, argument in enumerate(spec.arguments)
+        if argument.mem_type == "Constant"
+    }
+    source = Source(
+        family.source,
+        family.kernel_file.name,
+        spec.kernel_name,
+        macros(family, workload, config, geometry),
+        spec.compiler_options,
+        family.kernel_file.parent,
+        _declared(constants, family.source),
+    )
+    compiled = compile_source(source, architecture)
+    grid, block = geometry.grid[0].tolist(), geometry.block[0].tolist()
+    positions = {compiled.symbols[name]: constants[name] for name in source.symbols}
+    check_shared_bytes(static_shared_bytes(compiled.cubin, compiled.kernel) + dynamic, architecture)
+    note = LaunchNote(compiled.kernel, tuple(grid), tuple(block), dynamic, positions)
+    write_artifact(library, compiled.cubin, note)
+
+
+def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:
+    """The arrays that the source declares."""
+    return tuple(name for name in constants if f"{name}[" in text and "__constant__" in text)
+
 
 SHIPPED = Path(__file__).parent / "families"
 

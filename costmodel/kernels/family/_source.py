@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.records._candidate import Candidate

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from costmodel.kernels.family._module import load_module
 from costmodel.kernels.library import _cublaslt
-from costmodel.kernels.library._family import LibraryFamily
+from costmodel.kernels.library._space import LibraryFamily
 from costmodel.records._workload import Workload
 
 Tensor = Any  # torch.Tensor

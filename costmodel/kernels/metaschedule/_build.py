@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
 from costmodel.failures import last_line
 from costmodel.files import write_whole
-from costmodel.kernels._built import Built
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels.metaschedule._target import make_target
 from costmodel.reading import exists

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._built import Built
 from costmodel.kernels._nvrtc_version import nvrtc_compiler
 from costmodel.kernels.metaschedule._build import build_kernel, check_installed
 from costmodel.kernels.metaschedule._headers import precompile_headers

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.kernels._reference import tolerance_of
 from costmodel.kernels.family._base import Choice, sized_workload
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry, launch_columns
 from costmodel.kernels.family._space import FamilySpace
-from costmodel.kernels.reference._inputs import tolerance_of
 from costmodel.reading import read_text
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._workload import Workload

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.kernels._launch_note import Position, Value
+from costmodel.kernels._artifact import Position, Value
+from costmodel.kernels._reference import agrees
 from costmodel.kernels.family._module import load_module
-from costmodel.kernels.reference._inputs import agrees
-from costmodel.kernels.triton._call import Constant, Parameter, parameters_of
+from costmodel.kernels.triton._build import Constant, Parameter, parameters_of
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Config

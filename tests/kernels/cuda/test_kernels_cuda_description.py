@@ -14,7 +14,7 @@ from public_data import KERNEL_TUNER, needs_public_data
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaFamily
 from costmodel.kernels.cuda._description import read_description
-from costmodel.kernels.family._valid_configs import ValidConfigs
+from costmodel.kernels.family._space import ValidConfigs
 
 pytestmark = pytest.mark.white_box
 

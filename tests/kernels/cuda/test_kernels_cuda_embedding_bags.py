@@ -12,8 +12,8 @@ from test_kernels_cuda_families import FAMILIES, error_of, launch_of
 
 from costmodel.irregular import Bags, Histogram
 from costmodel.kernels import CudaFamily
+from costmodel.kernels._reference import agrees
 from costmodel.kernels.library._source import LibrarySource
-from costmodel.kernels.reference._inputs import agrees
 from costmodel.records import Config, Workload
 from costmodel.records._config_batch import ConfigBatch
 
@@ -239,7 +239,7 @@ def test_the_workload_without_dims_of_its_own_is_a_zipf_distribution() -> None:
 @pytest.mark.parametrize("family", [FORWARD, BACKWARD], ids=lambda family: family.name)
 def test_what_pytorch_has_gives_the_reference(family: CudaFamily, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library._note import load_call
+    from costmodel.kernels.library._source import load_call
 
     source, workload = LibrarySource(), family.workload(**ODD)
     space = source.space(workload, "cuda")

@@ -14,8 +14,7 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.kernels._design_space import neighbour
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._space import FamilySpace
-from costmodel.kernels.family._valid_configs import ValidConfigs
+from costmodel.kernels.family._space import FamilySpace, ValidConfigs
 from costmodel.records import Config
 from costmodel.records._candidate import DATA_FACTS, KernelLaunch
 from costmodel.records._config_batch import ConfigBatch

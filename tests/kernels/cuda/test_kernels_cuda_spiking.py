@@ -297,7 +297,7 @@ def test_a_network_too_large_for_the_kernels_is_refused_with_the_reason(dims: di
 @pytest.mark.parametrize("dims", [ODD, {"n": 64, "c": 5, "r": 1, "d": 1}])
 def test_what_pytorch_calls_gives_the_reference(dims: dict[str, int], tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library._note import load_call
+    from costmodel.kernels.library._source import load_call
 
     source, workload = LibrarySource(), DELIVERY.workload(**dims)
     space = source.space(workload, "cuda")

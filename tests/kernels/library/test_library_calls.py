@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.kernels.library._note import load_call
-from costmodel.kernels.library._source import LibrarySource
+from costmodel.kernels._reference import agrees
+from costmodel.kernels.library._source import LibrarySource, load_call
 from costmodel.kernels.library._space import LibrarySpace
-from costmodel.kernels.reference._inputs import agrees
 from costmodel.records import Config, Outcome, Workload
 from costmodel.records._operators import OPERATORS
 

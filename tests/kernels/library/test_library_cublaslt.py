@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.library._note import load_call
-from costmodel.kernels.library._source import LibrarySource
-from costmodel.kernels.reference._inputs import agrees
+from costmodel.kernels._reference import agrees
+from costmodel.kernels.library._source import LibrarySource, load_call
 from costmodel.records import Config, Workload
 from costmodel.records._operators import OPERATORS
 

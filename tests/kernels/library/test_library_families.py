@@ -9,8 +9,8 @@ import scipy.sparse
 from costmodel.features import extract
 from costmodel.features._extract import extract_batch
 from costmodel.kernels import CudaFamily, CudaSource, TritonFamily
+from costmodel.kernels._reference import agrees
 from costmodel.kernels.library._source import LibrarySource
-from costmodel.kernels.reference._inputs import agrees
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Config, Outcome, Platform, Workload, find_device
 from costmodel.records._candidate import KernelLaunch
@@ -45,7 +45,7 @@ def test_each_call_is_a_config(family: TritonFamily) -> None:
 @pytest.mark.parametrize("family", WITH_CALLS, ids=lambda family: family.name)
 def test_each_call_computes_the_reference(family: TritonFamily, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from costmodel.kernels.library._note import load_call
+    from costmodel.kernels.library._source import load_call
 
     source, workload = LibrarySource(), small_workload(family)
     for config in source.space(workload, "cuda").starts:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib import NumpyVersion as Version
 
-from costmodel.kernels._launch_note import LaunchNote
+from costmodel.kernels._artifact import LaunchNote
 from costmodel.kernels.triton._interpreter import interpret
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Config, Workload

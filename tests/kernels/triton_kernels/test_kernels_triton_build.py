@@ -11,12 +11,11 @@ pytest.importorskip("triton")
 import triton
 
 from costmodel.kernels import TritonFamily
-from costmodel.kernels._launch_note import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
 from costmodel.kernels.family._check import check_family
 from costmodel.kernels.triton._build import build_family
 from costmodel.kernels.triton._interpreter import interpret
-from costmodel.kernels.triton._place import families_at
-from costmodel.kernels.triton._source import TritonSource
+from costmodel.kernels.triton._source import TritonSource, families_at
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.testing import SOURCE_CHECKS, SourceCase
 from costmodel.tuning import check_kernels

@@ -13,8 +13,7 @@ from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels import TritonFamily
 from costmodel.kernels.triton._interpreter import interpret
-from costmodel.kernels.triton._place import families_at, is_family_place
-from costmodel.kernels.triton._source import TritonSource
+from costmodel.kernels.triton._source import TritonSource, families_at, is_family_place
 from costmodel.records import Config, Workload
 
 pytestmark = pytest.mark.white_box

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from shipped_family import SOURCE, assert_right, drawn, shared_bytes
 
-from costmodel.kernels.triton._place import families_at
+from costmodel.kernels.triton._source import families_at
 from costmodel.records import Config, Workload
 from costmodel.records._candidate import Decision
 

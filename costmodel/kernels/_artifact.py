@@ -8,12 +8,84 @@ import msgspec
 
 from costmodel.errors import InvalidConfigError
 from costmodel.files import write_whole
-from costmodel.kernels._built import Built
 from costmodel.kernels._cubin import resources_by_kernel
-from costmodel.kernels._launch_note import LaunchNote
 from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
+from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._measurement import Outcome
+
+
+class Built(msgspec.Struct, frozen=True):
+    """Result of a build.
+
+    Attributes:
+        outcome: How the build ended.
+        library: Path of the artifact; None if the build failed.
+        kernel_hash: Content address of the generated source; empty if there is none.
+        resources: Resources that the compiler gave each CUDA kernel.
+        error: Why the build failed.
+        sha256: Hash of the artifact as its builder wrote it; empty if it is not checked.
+    """
+
+    outcome: Outcome
+    library: Path | None = None
+    kernel_hash: str = ""
+    resources: tuple[KernelResources, ...] = ()
+    error: str = ""
+    sha256: str = ""
+
+
+class Value(msgspec.Struct, frozen=True, tag="value"):
+    """A parameter that is passed by value, independent of the arguments.
+
+    Attributes:
+        dtype: Type, as named by NumPy.
+        value: The value.
+    """
+
+    dtype: str
+    value: int | float
+
+
+class Scratch(msgspec.Struct, frozen=True, tag="scratch"):
+    """A parameter that points to work memory, zeroed once, before the first launch.
+
+    Attributes:
+        size_bytes: Size in bytes; 0 gives a null pointer.
+    """
+
+    size_bytes: int
+
+
+class Position(msgspec.Struct, frozen=True, tag="argument"):
+    """A parameter that is an argument.
+
+    Attributes:
+        position: Position of the argument.
+    """
+
+    position: int
+
+
+class LaunchNote(msgspec.Struct, frozen=True):
+    """Launch of a kernel, stored in ``<candidate_id>.launch.json`` next to its machine code.
+
+    Attributes:
+        kernel: Name of the kernel.
+        grid: Number of blocks along each axis.
+        block: Number of threads of a block along each axis.
+        shared_bytes: Dynamic shared memory of a block, in bytes.
+        constants: ``__constant__`` arrays by name, each with the position of the argument that is copied into
+            it before the kernel runs.
+        parameters: Parameters of the kernel, in order; None for the arguments as they are.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+    constants: dict[str, int] = {}
+    parameters: tuple[Value | Scratch | Position, ...] | None = None
 
 
 class CompileError(Exception):
