@@ -1,7 +1,7 @@
 """Which workload a TIR function of anybody computes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels.metaschedule._sample import open_space
@@ -10,16 +10,32 @@ from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
 
-def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> Workload | None:
+class FoundSpace(NamedTuple):
+    """What a program computes, and the design space of its kernels.
+
+    Attributes:
+        operator: The operator that the program computes; None if it is not recognised.
+        space: Design space of the operator, or of the program if it is not recognised or its loops are not
+            scheduled as the operator's are; None if the program cannot be read.
+    """
+
+    operator: Workload | None
+    space: Any
+
+
+def recognise_program(
+    function: Any, written_as: Callable[[Workload], Any], *, is_transposed: bool = True
+) -> Workload | None:
     """Return the workload that a ``tvm.tirx.PrimFunc`` computes; None if it is not recognised.
 
-    The function must be structurally equal to what Relax makes of the workload, or to
-    ``written_as(workload)``. Names, and attributes that do not affect the computation, do not matter. This
-    takes 1 to 50 ms.
+    The function must be structurally equal to what Relax makes of the workload in one of the forms that its
+    frontends write, or to ``written_as(workload)``. Names, and attributes that do not affect the computation,
+    do not matter. This takes 1 to 50 ms.
 
     Args:
         function: The function, not scheduled.
         written_as: Returns an alternative form of the function for a workload.
+        is_transposed: Whether a function that reads the second operand of a product by columns counts.
 
     Raises:
         MissingExtraError: If TVM is not installed.
@@ -30,7 +46,7 @@ def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> W
         from costmodel.workloads.relax._recognise import possible_workloads, recognise, without_annotations
     except ModuleNotFoundError as error:
         raise MissingExtraError("Recognising workloads", "tvm") from error
-    found = recognise(function)
+    found = recognise(function, is_transposed=is_transposed)
     if found is not None:
         return found
     bare = without_annotations(function)
@@ -40,21 +56,35 @@ def recognise_program(function: Any, written_as: Callable[[Workload], Any]) -> W
     return None
 
 
-def find_space(module: Any, kind: TargetKind) -> Any:
-    """Return the design space of the operator that ``module["main"]`` is, else of the module itself.
+def find_space(module: Any, kind: TargetKind, *, is_transposed: bool = True) -> FoundSpace:
+    """Return what ``module["main"]`` computes, and the design space of its kernels.
 
     Args:
         module: The ``tvm.IRModule``, not scheduled.
         kind: Kind of device.
-
-    Returns:
-        The space; None where the module cannot be read.
+        is_transposed: Whether a product that reads its second operand by columns is the operator. Such a
+            kernel is searched as the operator's are, but measurements of it are not the operator's.
     """
+
+    def program(operator: Workload) -> Any:
+        return open_space(operator, kind).module
+
     try:
-        found = recognise_program(module["main"], lambda workload: open_space(workload, kind).module["main"])
-        if found:
-            return open_space(found, kind)
+        operator = recognise_program(
+            module["main"], lambda it: program(it)["main"], is_transposed=is_transposed
+        )
+        if operator and _loop_counts(module) == _loop_counts(program(operator)):
+            return FoundSpace(operator, open_space(operator, kind))
         source = ProgramSource.of(module)
-        return source.space(source.workloads[0], kind)
+        own = source.space(source.workloads[0], kind)
+        is_like = operator is not None and open_space(operator, kind).is_like(own)
+        return FoundSpace(operator, open_space(operator, kind) if operator and is_like else own)
     except Exception:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
-        return None
+        return FoundSpace(None, None)
+
+
+def _loop_counts(module: Any) -> list[int]:
+    """How many loops are around each block."""
+    from costmodel.kernels.metaschedule.programs._facts import blocks_of  # loads TVM
+
+    return [len(block.loops) for block in blocks_of(module)]

@@ -11,7 +11,7 @@ pytest.importorskip("tvm")
 
 import tvm
 from tuned_programs import Pretended, Pretending, cuda, on_h100, own_logs, row_sums, search
-from tvm import te
+from tvm import relax, te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
@@ -20,6 +20,7 @@ from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
+from costmodel.workloads.relax._fuse import fuse
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
@@ -171,3 +172,49 @@ def test_a_program_whose_candidates_cannot_be_ranked_counts_them_as_equals(
     err = capfd.readouterr().err
     assert "task main cannot be ranked (" in err
     assert "task main cannot be learned from (" in err
+
+
+def fused(build: Callable[..., Any], *shapes: tuple[int, ...]) -> Any:
+    """A module with the one kernel that Relax makes of a function."""
+    builder = relax.BlockBuilder()
+    inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+    with builder.function("forward", inputs):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(build(*inputs)))
+        builder.emit_func_output(result)
+    module = fuse(relax.transform.FuseTransposeMatmul()(builder.get()))
+    (kernel,) = (each for each in module.functions.values() if isinstance(each, tvm.tirx.PrimFunc))
+    return tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+
+
+op = relax.op
+WRITTEN = {
+    "a weight by columns": (
+        lambda: fused(lambda x, w: op.matmul(x, op.permute_dims(w)), (64, 64), (32, 64)),
+        "matmul-m64-n32-k64",
+        ("metaschedule-cpu", "metaschedule-cuda"),
+    ),
+    "rows on three axes": (
+        lambda: fused(lambda x: op.nn.softmax(x, axis=2), (2, 8, 64)),
+        "softmax-m16-n64",
+        ("tir-cpu", "metaschedule-cuda"),  # on a CPU a position among the loops is chosen
+    ),
+    "a product with rows on three axes": (
+        lambda: fused(lambda x, w, b: op.add(b, op.matmul(x, w)), (2, 8, 64), (64, 32), (32,)),
+        "matmul_bias-m16-n32-k64",
+        ("tir-cpu", "tir-cuda"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_operator_in_another_form_is_searched_in_a_space_that_schedules_it(
+    name: str, tmp_path: Path
+) -> None:
+    module, operator, spaces = WRITTEN[name][0](), *WRITTEN[name][1:]
+    for target, platform, space in zip((CPU, cuda()), (ON_CPU, on_h100()), spaces, strict=True):
+        program = Program(module, target)
+        assert program.verdict.startswith(f"is {operator}: the model screens")
+        assert program.space.name.startswith(space)
+        (tmp_path / space).mkdir()
+        assert len(tune(tmp_path / space, module, target, platform)) == 4

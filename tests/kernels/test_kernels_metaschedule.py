@@ -111,7 +111,7 @@ def test_traces_that_metaschedule_draws_itself_have_configs(workload: Workload, 
     for sketch, seed in product(space.sketches, range(1, 9)):
         schedule = tvm.s_tir.Schedule(space.module, seed=seed, debug_mask=0)
         # Without decisions, MetaSchedule draws its own.
-        tvm.s_tir.schedule.Trace(sketch._trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
+        tvm.s_tir.schedule.Trace(sketch.trace.insts, {}).apply_to_schedule(schedule, remove_postproc=True)
         config = space.config_of(schedule.trace)
         try:
             again = space.config_of(space.schedule(config).trace)
@@ -275,7 +275,7 @@ def test_foreign_traces_and_configs_are_refused(name: str, kind: str) -> None:
 def test_names_are_the_same_in_every_process() -> None:
     code = (
         "import sys; from costmodel.records import Workload\n"
-        "from costmodel.kernels.metaschedule import open_space\n"
+        "from costmodel.kernels.metaschedule._sample import open_space\n"
         "for name in sys.argv[1:]:\n"
         "    for kind in ('cuda', 'cpu'):\n"
         "        print(open_space(Workload.parse(name), kind).name)\n"

@@ -154,7 +154,43 @@ NEIGHBOURS = {
     ),
     "softmax of columns": (lambda op, x: op.nn.softmax(x, axis=0), [(4, 4)], None),
     "softmax": (lambda op, x: op.nn.softmax(x, axis=1), [(4, 4)], "softmax-m4-n4"),
-    "epsilon": (lambda op, x, g: op.nn.rms_norm(x, g, axes=[-1], epsilon=1e-3), [(4, 4), (4,)], None),
+    "epsilon": (
+        lambda op, x, g: op.nn.rms_norm(x, g, axes=[-1], epsilon=1e-6),
+        [(4, 4), (4,)],
+        "rms_norm-m4-n4",
+    ),
+    "softmax of 3 axes": (lambda op, x: op.nn.softmax(x, axis=2), [(2, 3, 4)], "softmax-m6-n4"),
+    "softmax of the middle": (lambda op, x: op.nn.softmax(x, axis=1), [(2, 3, 4)], None),
+    "norm of 3 axes": (
+        lambda op, x, g, b: op.nn.layer_norm(x, g, b, axes=[-1], epsilon=1e-12),
+        [(2, 3, 4), (4,), (4,)],
+        "layer_norm-m6-n4",
+    ),
+    "norm of two": (
+        lambda op, x, g, b: op.nn.layer_norm(x, g, b, axes=[-2, -1]),
+        [(2, 3, 4), (3, 4), (3, 4)],
+        None,
+    ),
+    "bias first": (
+        lambda op, a, b, c: op.add(c, op.matmul(a, b)),
+        [(2, 4), (4, 6), (6,)],
+        "matmul_bias-m2-n6-k4",
+    ),
+    "bias first, then a sum the other way": (
+        lambda op, a, b, c, d: op.add(d, op.add(c, op.matmul(a, b))),
+        [(2, 4), (4, 6), (6,), (2, 6)],
+        "matmul_bias_add-m2-n6-k4",
+    ),
+    "tokens of a batch": (
+        lambda op, a, b, c: op.nn.relu(op.add(op.matmul(a, b), c)),
+        [(2, 3, 4), (4, 6), (6,)],
+        "matmul_bias_relu-m6-n6-k4",
+    ),
+    "one weight a sample": (
+        lambda op, a, b: op.matmul(a, b),
+        [(2, 3, 4), (2, 4, 6)],
+        "batch_matmul-b2-m3-n6-k4",
+    ),
     "leaky": (lambda op, a, b: op.nn.leakyrelu(op.matmul(a, b), 0.1), [(4, 4), (4, 4)], None),
 }
 
@@ -213,6 +249,66 @@ def test_convolutions_with_bias_are_recognised_as_the_importer_of_pytorch_writes
         "conv2d_bias_relu-n1-c8-h12-w12-o16-k3-s1",
         "depthwise_conv2d_bias-n1-c16-h12-w12-k3-s1",
     }
+
+
+def linear_of_pytorch(shape: tuple[int, ...]) -> Any:
+    """A network of two linear layers, as the importer of PyTorch writes it."""
+    torch = pytest.importorskip("torch")
+    from tvm.relax.frontend.torch import from_exported_program
+
+    layers = torch.nn.Linear(16, 24), torch.nn.GELU(), torch.nn.Linear(24, 8, bias=False)
+    exported = torch.export.export(torch.nn.Sequential(*layers).eval(), (torch.zeros(*shape),))
+    return from_exported_program(exported)
+
+
+def linear_of_relax(shape: tuple[int, ...]) -> Any:
+    """The same as ``relax.frontend.nn`` writes it."""
+    from tvm.relax.frontend import nn
+
+    class Network(nn.Module):
+        def __init__(self) -> None:
+            self.first, self.second = nn.Linear(16, 24), nn.Linear(24, 8, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.second(nn.op.gelu(self.first(x)))
+
+    module, _ = Network().export_tvm({"forward": {"x": nn.spec.Tensor(shape, "float32")}})
+    return module
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")
+@pytest.mark.parametrize("shape", [(6, 16), (2, 3, 16)])
+@pytest.mark.parametrize("folds_transposes", [False, True])
+@pytest.mark.parametrize("imported", [linear_of_pytorch, linear_of_relax])
+def test_linear_layers_are_recognised_as_each_frontend_writes_them(
+    imported: Any, folds_transposes: bool, shape: tuple[int, ...]
+) -> None:
+    """A weight is transposed by a kernel of its own, or read by columns."""
+    from tvm import relax
+
+    module = imported(shape)
+    if folds_transposes:
+        module = relax.transform.FuseTransposeMatmul()(module)
+    found = {name.replace("_gelu", "") for name in recognised_of(module)}  # some reshape in front of it
+    assert found == {"matmul_bias-m6-n24-k16", "matmul-m6-n8-k24"}
+
+
+def test_a_product_behind_a_transpose_in_one_kernel_is_recognised() -> None:
+    from tvm import relax
+    from tvm.relax.dpl import is_op, wildcard
+
+    from costmodel.workloads.relax._recognise import recognise
+
+    product = is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(wildcard()))
+    pattern = is_op("relax.add")(product, wildcard())
+    module = relax.transform.FuseOpsByPattern([("linear", pattern)])(linear_of_relax((6, 16)))
+    module = relax.transform.FuseTIR()(relax.transform.LegalizeOps()(module))
+    (kernel,) = (each for name, each in module.functions.items() if "add" in name.name_hint)
+    found = recognise(kernel)
+    assert found is not None
+    assert found.name == "matmul_bias-m6-n24-k16"
+    assert recognise(kernel, is_transposed=False) is None
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,10 @@ class Program:
 
     Attributes:
         key: Structural hash of the module, in hexadecimal.
-        workload: The operator that the program computes, or a description of its blocks if the operator is
-            not recognised.
-        space: Design space of the program or of its operator; None if it has none, as for an unknown target.
+        operator: The operator that the program computes; None if it is not recognised.
+        space: Design space of its kernels, see ``find_space``; None if it cannot be read, or for an unknown
+            target.
+        workload: That of the space.
     """
 
     def __init__(self, module: Any, target: Any, lower: Lower = lowered_launches) -> None:
@@ -44,7 +45,7 @@ class Program:
         """
         kind = target_kind(target)
         self.key = program_key(module)
-        self.space = find_space(module, kind) if kind else None
+        self.operator, self.space = find_space(module, kind) if kind else (None, None)
         self.workload = self.space.workload if self.space else Workload(f"tvm.program_{self.key}", {}, "")
         self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()
@@ -54,7 +55,7 @@ class Program:
         """Return what the program was recognised as, and what follows for tuning it."""
         if self.space is None:
             return "cannot be read: TVM's evolution proposes, and what it lowers is ranked by its launches"
-        what = "is no known operator" if self.workload.is_program else f"is {self.workload.name}"
+        what = f"is {self.operator.name}" if self.operator else "is no known operator"
         return f"{what}: the model screens its design space without lowering"
 
     def features(self, schedules: Sequence[Any], platform: Platform) -> FloatArray:

@@ -303,6 +303,16 @@ class MetaScheduleSpace:
         decisions = sketch.decisions_of(choices.decisions)
         return Config({SKETCH: position, **decisions}) if sketch.holds(decisions) else None
 
+    def is_like(self, other: "MetaScheduleSpace") -> bool:
+        """Whether choices of another program's space are those of this space, though its loops differ.
+
+        They are not where a position among the loops is chosen, as on a CPU.
+        """
+        names = [parameter.name for sketch in other.sketches for parameter in sketch.parameters]
+        if any(name.startswith("compute_at.") for name in names):
+            return False
+        return any(self.config_like(sketch.trace) for sketch in other.sketches)
+
     def other_program(self, context: Any, design_spaces: Sequence[Any]) -> SameOperator:
         """The same operator written in another way, to be scheduled by configs of this space.
 

@@ -45,6 +45,7 @@ class Sketch:
     """One sketch: its parameters in order of their instructions, and the trace that they complete.
 
     Attributes:
+        trace: The trace, with the decisions that the space generator made.
         skeleton: Canonical JSON of the instructions without decisions; equal for traces of the same sketch.
         parameters: The named decisions.
         choices: What its trace samples.
@@ -59,16 +60,16 @@ class Sketch:
             original: Schedule of the unscheduled module, which knows the loops' names.
             shared_limit_bytes: Shared memory that a block can have; it matters only on a GPU.
         """
-        self._trace = schedule.trace.simplified(remove_postproc=True)
-        self.skeleton = skeleton_of(self._trace)
-        self.choices = choices_of(self._trace)
-        samples = [inst for inst in self._trace.insts if inst.kind.name.startswith("Sample")]
-        names = SketchNames(schedule, self._trace, original)
+        self.trace = schedule.trace.simplified(remove_postproc=True)
+        self.skeleton = skeleton_of(self.trace)
+        self.choices = choices_of(self.trace)
+        samples = [inst for inst in self.trace.insts if inst.kind.name.startswith("Sample")]
+        names = SketchNames(schedule, self.trace, original)
         self.parameters: tuple[Parameter, ...] = tuple(
-            _parameter(inst, name, self._trace.decisions[inst])
+            _parameter(inst, name, self.trace.decisions[inst])
             for inst, name in zip(samples, names.of(samples), strict=True)
         )
-        bounds = _axis_bounds(self._trace)
+        bounds = _axis_bounds(self.trace)
         self.constraints: tuple[AxisExtent | SharedMemory, ...] = (
             *(
                 AxisExtent(factors, *bounds[axis])
@@ -76,7 +77,7 @@ class Sketch:
                 if axis in bounds
             ),
             *shared_memory_bounds(
-                original, self._trace, {p.name for p in self.parameters}, shared_limit_bytes
+                original, self.trace, {p.name for p in self.parameters}, shared_limit_bytes
             ),
         )
 
@@ -87,7 +88,7 @@ class Sketch:
 
     def apply(self, decisions: Mapping[str, Decision], module: Any) -> Any:
         """Schedule of ``module`` with these decisions, before the postprocessors."""
-        return self.apply_by(self._trace, decisions, module)
+        return self.apply_by(self.trace, decisions, module)
 
     def apply_by(self, trace: Any, decisions: Mapping[str, Decision], module: Any) -> Any:
         """Schedule of another module, by a trace of it that begins by sampling what this sketch samples.

@@ -188,7 +188,7 @@ def _space_of_program(structural_hash: str, text: str, kind: TargetKind) -> Any:
     from costmodel.workloads._programs import find_space
 
     module = _program(structural_hash, text).module
-    return None if module is None else find_space(module, kind)
+    return None if module is None else find_space(module, kind, is_transposed=False).space
 
 
 def _answer(question: _Question) -> Any:
