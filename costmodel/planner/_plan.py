@@ -25,7 +25,7 @@ from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.reading import detect
-from costmodel.report._page import picture_html, web_page
+from costmodel.report._page import figure_html, web_page
 
 if TYPE_CHECKING:
     from costmodel.report._figures import Picture
@@ -120,7 +120,7 @@ class Plan:
             self.summary().to_html(float_format="{:,.6g}".format),
             _list("Assumed", self.assumptions),
             _list("Found in the file", self.inspection.sentences()),
-            picture_html(self.plot(), "Lanes over time", dpi=110),
+            figure_html(self.plot(), "Lanes over time", dpi=110),
             "<h2>Critical path</h2>",
             self.critical_path.by_name().head(40).to_html(index=False, float_format="{:,.6g}".format),
         ]

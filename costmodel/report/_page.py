@@ -53,7 +53,7 @@ def markdown_page(title: str, markdown: str) -> str:
     return web_page(title, parser.render(markdown).rstrip())
 
 
-def picture_html(figure: "Figure", caption: str, dpi: int = 130) -> str:
+def figure_html(figure: "Figure", caption: str, dpi: int = 130) -> str:
     """Return a figure as an inline PNG above its caption, which is escaped.
 
     Args:

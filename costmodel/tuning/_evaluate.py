@@ -86,7 +86,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     config = EvaluationConfig.load(
         None,
         {
-            "dataset": _name(dataset),
+            "dataset": _name_of(dataset),
             **_split_settings(split, folds),
             **_shot_settings(shots),
             "learners": [learners] if isinstance(learners, str) else list(learners),
@@ -97,19 +97,19 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
             **_translate_former(former),
         },
     )
-    models = _models(config)
+    models = _make_models(config)
     sides = Across(former.get("train", ()), former["test"]) if former.get("test") is not None else split
     if isinstance(sides, Across):
-        return _across(config, models, list(map(_load, sides.train)), _load(sides.test))
-    return _within(config, models, _load(dataset))
+        return _evaluate_across(config, models, list(map(_load, sides.train)), _load(sides.test))
+    return _evaluate_within(config, models, _load(dataset))
 
 
 def _split_settings(split: str | SplitRecipe | Across, folds: int) -> dict[str, Any]:
     """Return the settings of a configuration that say how learning and judging are kept apart."""
     if isinstance(split, Across):
         return {
-            "train": [_name(each) for each in split.train],
-            "test": _name(split.test),
+            "train": [_name_of(each) for each in split.train],
+            "test": _name_of(split.test),
             "shared_tasks": split.shared_tasks,
             "with_final_report": split.with_final_report,
             "folds": folds,
@@ -156,9 +156,9 @@ def _translate_former(former: Mapping[str, Any]) -> dict[str, Any]:
         )
     settings = dict(former)
     if "train" in settings:
-        settings["train"] = [_name(each) for each in settings["train"]]
+        settings["train"] = [_name_of(each) for each in settings["train"]]
     if "test" in settings:
-        settings["test"] = _name(settings["test"])
+        settings["test"] = _name_of(settings["test"])
     return settings
 
 
@@ -166,18 +166,20 @@ def _load(dataset: DatasetLike | None) -> Dataset:
     return load_dataset(dataset, facts=LATENCIES)
 
 
-def _within(
+def _evaluate_within(
     config: EvaluationConfig, models: Mapping[str, list[ModelFactory]], data: Dataset
 ) -> EvaluationReport:
     """Evaluate on the folds of one dataset."""
-    split = _split(config, data)
+    split = _make_split(config, data)
     report = cross_validate(data, models, split=split, few_shot=config.few_shot, tasks=config.tasks)
     folds = {"folds": [fold.held_out for fold in split.folds]}
-    remarks = (*_remarks(split), *report.remarks)
-    return replace(report, baseline=config.baseline, remarks=remarks, source=_source(config, data) | folds)
+    remarks = (*_describe_split(split), *report.remarks)
+    return replace(
+        report, baseline=config.baseline, remarks=remarks, source=_describe_source(config, data) | folds
+    )
 
 
-def _across(
+def _evaluate_across(
     config: EvaluationConfig,
     models: Mapping[str, list[ModelFactory]],
     train: Sequence[Dataset],
@@ -193,24 +195,24 @@ def _across(
         tasks=config.tasks,
         with_final_report=config.with_final_report,
     )
-    learned = {"train": [_described(each) for each in train], "shared_tasks": config.shared_tasks}
-    return replace(report, baseline=config.baseline, source=_source(config, test) | learned)
+    learned = {"train": [_describe_dataset(each) for each in train], "shared_tasks": config.shared_tasks}
+    return replace(report, baseline=config.baseline, source=_describe_source(config, test) | learned)
 
 
-def _models(config: EvaluationConfig) -> dict[str, list[ModelFactory]]:
+def _make_models(config: EvaluationConfig) -> dict[str, list[ModelFactory]]:
     """Make a factory for each run. Random choice is left out: every report has its exact expectation."""
     names = [name for name in config.learners if name != RANDOM]
     return {name: seeded_runs(partial(make_model, name), config.used_seeds) for name in names}
 
 
-def _split(config: EvaluationConfig, data: Dataset) -> Split:
+def _make_split(config: EvaluationConfig, data: Dataset) -> Split:
     if config.split not in STRATEGIES and data.file is not None:
         return read_split(data, config.split)
     recipe = SplitRecipe(config.split, keep_twins_apart=config.keep_twins_apart, folds=config.folds)
     return make_split(data, recipe)
 
 
-def _remarks(split: Split) -> list[str]:
+def _describe_split(split: Split) -> list[str]:
     """Describe the near-twins and folds of a split, as sentences."""
     remarks = [f"Near-twins, held out together: {', '.join(group)}." for group in split.twins]
     if split.recipe.folds:
@@ -219,22 +221,22 @@ def _remarks(split: Split) -> list[str]:
     return remarks
 
 
-def _source(config: EvaluationConfig, judged: Dataset) -> dict[str, Any]:
+def _describe_source(config: EvaluationConfig, judged: Dataset) -> dict[str, Any]:
     """Describe what was evaluated, as JSON values."""
     return {
         "config": config,
-        **_described(judged),
+        **_describe_dataset(judged),
         "seed": config.seed,
         "seeds": config.used_seeds,
         "judged_tasks": config.tasks,
     }
 
 
-def _described(dataset: Dataset) -> dict[str, Any]:
+def _describe_dataset(dataset: Dataset) -> dict[str, Any]:
     return {"dataset": dataset.name, "sha256": dataset.sha256}
 
 
-def _name(dataset: DatasetLike | None) -> str | None:
+def _name_of(dataset: DatasetLike | None) -> str | None:
     """Return the name by which a configuration refers to a dataset."""
     if dataset is None:
         return None

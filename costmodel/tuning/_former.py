@@ -39,14 +39,16 @@ def translate_keywords(former: Mapping[str, Any], **current: Any) -> dict[str, A
         raise TypeError(f"tune() got an unexpected keyword argument {unknown[0]!r}.{hint}")
     given = {name: value for name, value in former.items() if value is not None}
     found = {
-        "sms": replace(Goal.of(current["sms"]), **_part(given, _GOAL)),
-        "on": _place(given, current["on"]),
-        "prior": replace(Prior.of(current["prior"]), **_part(given, _PRIOR)),
-        "search": replace(current["search"], **_part(given, _SEARCH)),
+        "sms": replace(Goal.of(current["sms"]), **_pick(given, _GOAL)),
+        "on": _make_place(given, current["on"]),
+        "prior": replace(Prior.of(current["prior"]), **_pick(given, _PRIOR)),
+        "search": replace(current["search"], **_pick(given, _SEARCH)),
         "sources": given.get("source", current["sources"]),
     }
     changed = {name for name in found if found[name] != current[name] or current[name] is None}
-    form = ", ".join(f"{name}={_written(found[name])}" for name in found if name in changed & _names(former))
+    form = ", ".join(
+        f"{name}={_write_value(found[name])}" for name in found if name in changed & _find_arguments(former)
+    )
     warnings.warn(
         f"tune({', '.join(f'{name}=...' for name in former)}) is now written tune({form}); the former "
         "keywords go in the next release.",
@@ -56,18 +58,18 @@ def translate_keywords(former: Mapping[str, Any], **current: Any) -> dict[str, A
     return found
 
 
-def _part(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _pick(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: given[name] for name in names if name in given}
 
 
-def _names(former: Mapping[str, Any]) -> set[str]:
+def _find_arguments(former: Mapping[str, Any]) -> set[str]:
     """Return the arguments that now say what former keywords said."""
     parts = {"sms": _GOAL, "prior": _PRIOR, "search": _SEARCH, "sources": ("source",)}
     parts["on"] = (*_REPLAY, *_DEVICE, "runner", "beside")
     return {name for name, keywords in parts.items() if set(keywords) & set(former)}
 
 
-def _place(given: Mapping[str, Any], on: Place | str) -> Place:
+def _make_place(given: Mapping[str, Any], on: Place | str) -> Place:
     """Make the place that former keywords describe."""
     runner = given.get("runner", on)
     if runner not in ("replay", "cuda", "cpu"):
@@ -75,7 +77,7 @@ def _place(given: Mapping[str, Any], on: Place | str) -> Place:
     elif runner == "replay":
         place = Replay(given.get("replay"), given.get("device"))
     else:
-        settings = _part(given, _DEVICE if runner == "cuda" else _DEVICE[:-1])
+        settings = _pick(given, _DEVICE if runner == "cuda" else _DEVICE[:-1])
         place = Gpu(**settings) if runner == "cuda" else Cpu(**settings)
     if not isinstance(place, Replay) and set(given) & set(_REPLAY):
         raise CostModelError(
@@ -91,11 +93,11 @@ def _place(given: Mapping[str, Any], on: Place | str) -> Place:
     return place
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     """Write a value as a caller would: without what is at its default."""
     if not isinstance(value, Goal | Prior | SearchSettings | Replay | Gpu | Cpu | Beside):
         return repr(value)
     said = {each.name: getattr(value, each.name) for each in fields(value)}
     plain = {each.name: each.default for each in fields(value)}
-    text = ", ".join(f"{name}={_written(each)}" for name, each in said.items() if each != plain[name])
+    text = ", ".join(f"{name}={_write_value(each)}" for name, each in said.items() if each != plain[name])
     return f"{type(value).__name__}({text})"

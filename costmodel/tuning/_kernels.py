@@ -119,7 +119,7 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     workload = family.workload(**(dims or {}))
     with ExitStack() as stack:
         if runner is not None and not interpreted and not isinstance(runner, Runner):
-            runner = stack.enter_context(_opened(runner, source))
+            runner = stack.enter_context(_open_runner(runner, source))
         if isinstance(runner, Runner):
             architecture = runner.platform().device.architecture
         with Progress("compiling", configs) as progress:
@@ -139,7 +139,7 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
             return KernelsCheck(found)
         space = source.space(workload, "cuda")
         usable = [space.candidate(config) for config in compiled]
-        return KernelsCheck(found, _measured(runner, usable), runner.description)
+        return KernelsCheck(found, _measure_all(runner, usable), runner.description)
 
 
 def _entry(source: FamilySource, family: Family) -> KernelEntry:
@@ -148,7 +148,7 @@ def _entry(source: FamilySource, family: Family) -> KernelEntry:
     return KernelEntry(source.name, family.name, workload.name, count, str(family.file))
 
 
-def _opened(runner: str, source: FamilySource) -> Runner:
+def _open_runner(runner: str, source: FamilySource) -> Runner:
     if runner != "cuda":
         raise CostModelError(
             f"The runner must be cuda or {INTERPRETER}, or none to compile only, but got {runner!r}."
@@ -156,7 +156,7 @@ def _opened(runner: str, source: FamilySource) -> Runner:
     return CudaRunner(sources=[source])
 
 
-def _measured(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measurement, ...]:
+def _measure_all(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measurement, ...]:
     """Measure on the whole device, the first config separately: it may serve as the reference."""
     platform = runner.platform()
     with Progress("measuring", len(candidates)) as progress:

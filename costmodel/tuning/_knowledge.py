@@ -123,8 +123,8 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     rows = history.rows
     siblings = shape_siblings({workload.name, *history.workloads})[workload.name]
     of_held_out = rows["workload"].isin(list(siblings)) & rows["device"].isin(list(held_out))
-    learned = _related(history, family) & ~of_held_out.to_numpy()
-    left_out = _left_out(set(rows.loc[of_held_out, "device"]), device)
+    learned = _is_of_family(history, family) & ~of_held_out.to_numpy()
+    left_out = _describe_left_out(set(rows.loc[of_held_out, "device"]), device)
     if not learned.any():
         nothing = Knowledge()
         return replace(nothing, facts={**nothing.facts, **left_out})
@@ -132,15 +132,15 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
     own = rows.loc[rows["workload"] == workload.name, "candidate"].nunique()
     chosen = learner or learner_for(history.candidates[rows["candidate"].iloc[0]], own, n_kernels)
     if of_held_out.any():
-        model, columns = _fitted(history, rows, chosen, seed)
+        model, columns = _fit_rows(history, rows, chosen, seed)
     else:
-        model, columns = _fitted_to_all(history, family, chosen, seed)
+        model, columns = _fit_all_rows(history, family, chosen, seed)
     return Knowledge(
         model,
         columns,
         {
             "model": chosen,
-            "trained_on": f"{_described(rows, workload.name, device)} of {history.name}",
+            "trained_on": f"{_describe_rows(rows, workload.name, device)} of {history.name}",
             **left_out,
             "dataset_sha256": history.sha256,
         },
@@ -148,14 +148,14 @@ def learn(  # noqa: PLR0913 (what to learn, from what and how)
 
 
 @lru_cache(maxsize=4)
-def _fitted_to_all(
+def _fit_all_rows(
     history: Dataset, family: str, learner: str, seed: int
 ) -> tuple[TransferModel, tuple[str, ...]]:
     """A model of all kernels of a family: searches that follow each other, as those of a job, share it."""
-    return _fitted(history, history.rows[_related(history, family)], learner, seed)
+    return _fit_rows(history, history.rows[_is_of_family(history, family)], learner, seed)
 
 
-def _fitted(
+def _fit_rows(
     history: Dataset, rows: "pd.DataFrame", learner: str, seed: int
 ) -> tuple[TransferModel, tuple[str, ...]]:
     """A model of some rows, and the names of its columns."""
@@ -218,7 +218,7 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
     seen = loaded.metadata
     devices = [device.name for device in seen.devices]
     name = str(loaded.path or "model")
-    if replayed and replayed[1] in devices and (telling := _telling(replayed[0], seen.workloads)):
+    if replayed and replayed[1] in devices and (telling := _find_telling(replayed[0], seen.workloads)):
         raise CostModelError(
             f"A replay of {replayed[0]} on {replayed[1]} must have a model that never saw it, nor others of "
             f"its shape, but {name} learned from {', '.join(telling)}. Train one with "
@@ -237,7 +237,7 @@ def from_model(model: Model | Path | str, family: str, replayed: tuple[str, str]
     )
 
 
-def _telling(workload: str, learned: Collection[str]) -> list[str]:
+def _find_telling(workload: str, learned: Collection[str]) -> list[str]:
     """What of the workloads learned from tells what a replay of one is to find: itself and its siblings."""
     return sorted(set(shape_siblings({workload, *learned})[workload]) & set(learned))
 
@@ -261,12 +261,12 @@ def learner_for(one: Candidate, known: int = 0, n_kernels: int | None = None) ->
     return "stack-above-analytic" if by_data else "stack"
 
 
-def _related(history: Dataset, family: str) -> NDArray[np.bool_]:
+def _is_of_family(history: Dataset, family: str) -> NDArray[np.bool_]:
     """``(n,)`` whether each row is of a kernel of this family."""
     return np.array([history.candidates[i].family == family for i in history.rows["candidate"]])
 
 
-def _left_out(held_out: Collection[str], device: str) -> dict[str, str]:
+def _describe_left_out(held_out: Collection[str], device: str) -> dict[str, str]:
     """Say on which devices the workload was held out, and which option would include them."""
     twins = sorted(set(held_out) - {device})
     here = ["here"] if device in held_out else []
@@ -277,7 +277,7 @@ def _left_out(held_out: Collection[str], device: str) -> dict[str, str]:
     return {"left_out": f"this workload {places}" + (" (--keep-twins-apart learns it)" if twins else "")}
 
 
-def _described(rows: "pd.DataFrame", workload: str, device: str) -> str:
+def _describe_rows(rows: "pd.DataFrame", workload: str, device: str) -> str:
     """What was learned from, in a few words."""
     own = rows["workload"] == workload
     others = rows.loc[~own, "workload"].nunique()

@@ -116,16 +116,16 @@ def open_place(
     """
     if isinstance(place, Beside):
         with (
-            _watched(place, goal, settings) as service,
+            _watch_service(place, goal, settings) as service,
             open_place(find_place(place.place), subject, goal, settings) as (runner, _),
         ):
             yield WatchedRunner(runner, service), service
     elif isinstance(place, Runner):
         yield place, None
     elif isinstance(place, Replay):
-        yield _replay(subject, place), None
+        yield _open_replay(subject, place), None
     else:
-        with _device_runner(place, subject) as runner:
+        with _open_device(place, subject) as runner:
             yield (RecordedRunner(runner, Path(place.records)) if place.records else runner), None
 
 
@@ -134,7 +134,7 @@ def replayed_dataset(place: Place) -> DatasetLike | None:
     return place.dataset if isinstance(place, Replay) else None
 
 
-def _device_runner(place: Gpu | Cpu, subject: Subject) -> Runner:
+def _open_device(place: Gpu | Cpu, subject: Subject) -> Runner:
     kernels = None if place.kernels is None else Path(place.kernels)
     if isinstance(place, Cpu):
         return CpuRunner(sources=subject.sources("cpu"), engine=place.engine, kernels=kernels)
@@ -144,7 +144,7 @@ def _device_runner(place: Gpu | Cpu, subject: Subject) -> Runner:
 
 
 @contextmanager
-def _watched(place: Beside, goal: Goal, settings: SearchSettings) -> Iterator[WatchedService]:
+def _watch_service(place: Beside, goal: Goal, settings: SearchSettings) -> Iterator[WatchedService]:
     """Watch a service, after measuring its latency alone.
 
     Raises:
@@ -163,7 +163,7 @@ def _watched(place: Beside, goal: Goal, settings: SearchSettings) -> Iterator[Wa
         yield service
 
 
-def _replay(subject: Subject, place: Replay) -> ReplayRunner:
+def _open_replay(subject: Subject, place: Replay) -> ReplayRunner:
     """Make a replay of what a dataset holds of the workload on one device."""
     workload = subject.name
     if place.dataset is None and workload not in workloads_in(None):

@@ -10,7 +10,7 @@ from costmodel.search._search import Search
 from costmodel.search._trial import Trial
 from costmodel.tuning.report._answer import answer
 from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
-from costmodel.tuning.report._figures import curves_figure
+from costmodel.tuning.report._figures import plot_curves
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._page import page_of, values_of, write_report
 from costmodel.tuning.report._tables import kernels_table, trials_frame, trials_table
@@ -104,7 +104,7 @@ class TuneResult(Findings):
 
         chosen = {part: at for r in self.dispatch_table.ranges for part, at in r.latency_s.items()}
         curves = self.curves or [BudgetCurve(CHOSEN, chosen)]
-        figure = curves_figure(curves, unit=self.unit, sms=self.search.sms, title=self.title)
+        figure = plot_curves(curves, unit=self.unit, sms=self.search.sms, title=self.title)
         if path is not None:
             save_figure(figure, Path(path))
         return figure

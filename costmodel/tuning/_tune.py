@@ -43,50 +43,6 @@ from costmodel.tuning.report._curves import (
 _FINALISTS = 3
 
 
-def with_finalists_alone(runner: Runner, result: SearchResult, most: int) -> SearchResult:
-    """A result whose best kernels have the latencies that they have alone on the device.
-
-    These are three or more: it goes on until every kernel that is chosen was measured alone. What the study
-    was told stays as it is.
-
-    Args:
-        runner: What measured.
-        result: What it measured.
-        most: Kernels that may be chosen.
-    """
-    alone = runner.alone
-    is_whole = all(platform.sms_granted == platform.device.sms for platform in result.platforms)
-    if alone is runner or is_whole:  # a whole device is measured alone anyway
-        return result
-    done: set[int] = set()
-    while left := _finalists(result, most) - done:
-        trials = [
-            _alone(alone, result, trial) if i in left else trial for i, trial in enumerate(result.trials)
-        ]
-        done |= left
-        result = replace(result, trials=tuple(trials), finalists=tuple(sorted(done)))
-    return result
-
-
-def _finalists(result: SearchResult, most: int) -> set[int]:
-    """Positions of the best trials, and of those that are chosen."""
-    positions = {trial.number: i for i, trial in enumerate(result.trials)}
-    best = [positions[trial.number] for trial in result.ranked if max(trial.latency_s) < float("inf")]
-    return {part.kernel for part in result.portfolio(most)}.union(best[:_FINALISTS])
-
-
-def _alone(runner: Runner, result: SearchResult, trial: Trial) -> Trial:
-    """A trial as it is measured alone at every SM budget."""
-    measured = [one for platform in result.platforms for one in runner.measure([trial.candidate], platform)]
-    errors = [one.error for one in measured if one.error]
-    return replace(
-        trial,
-        outcomes=tuple(one.outcome for one in measured),
-        latency_s=tuple(one.latency_s for one in measured),
-        error=errors[0] if errors else "",
-    )
-
-
 _LIBRARY = "library"  # the source that all others are compared with
 # Further SM budgets to measure for the latency curve of a single budget, as far as a device grants them.
 _CURVE_BUDGETS = (1, 2, 4, 8, 16, 32, 64)
@@ -154,7 +110,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         on_trial,
     )
     with open_place(request.place, request.subject, request.goal, request.settings) as (runner, service):
-        return _tuned(request, runner, service)
+        return _search_and_compare(request, runner, service)
 
 
 @dataclass(frozen=True)
@@ -170,7 +126,7 @@ class _Request:
     on_trial: Callable[[Trial], None] | None
 
 
-def _tuned(request: _Request, runner: Runner, service: WatchedService | None) -> TuneResult:
+def _search_and_compare(request: _Request, runner: Runner, service: WatchedService | None) -> TuneResult:
     """Search with an open runner, and compare what was found with other choices."""
     subject, goal = request.subject, request.goal
     platforms, asked = goal.platforms(runner), subject.workload
@@ -187,10 +143,10 @@ def _tuned(request: _Request, runner: Runner, service: WatchedService | None) ->
         request.settings.seed,
     )
     samplers = {
-        name: _sampler(request, space, known, is_only=len(names) == 1) for name, space in spaces.items()
+        name: _make_sampler(request, space, known, is_only=len(names) == 1) for name, space in spaces.items()
     }
     known_best = known.best_recorded(spaces.values(), platforms)
-    searches = _searched(runner, list(samplers.values()), request, known_best, service)
+    searches = _run_searches(runner, list(samplers.values()), request, known_best, service)
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
@@ -200,11 +156,11 @@ def _tuned(request: _Request, runner: Runner, service: WatchedService | None) ->
     curves: Sequence[BudgetCurve] = []
     if recorded is not None:
         library = None if _LIBRARY in names else runner.known_latencies(asked, sources=[_LIBRARY])
-        curves = recorded_curves(recorded, platforms[-1].device.sms, _choice(result, ranges), library)
+        curves = recorded_curves(recorded, platforms[-1].device.sms, _find_choice(result, ranges), library)
     elif len(platforms) > 1:
         curves = searched_curves(result, ranges)
     elif request.settings.measure_curves:
-        curves = _measured_curves(runner, samplers[result.best.candidate.source], result, request)
+        curves = _measure_curves(runner, samplers[result.best.candidate.source], result, request)
     free = None if goal.free_sms is None else result.free_sms(goal.free_sms)
     is_ours = not replayed and not isinstance(request.place, Runner)
     left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
@@ -212,7 +168,9 @@ def _tuned(request: _Request, runner: Runner, service: WatchedService | None) ->
     return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
 
 
-def _sampler(request: _Request, space: SearchSpace, known: PriorKnowledge, *, is_only: bool) -> ModelSampler:
+def _make_sampler(
+    request: _Request, space: SearchSpace, known: PriorKnowledge, *, is_only: bool
+) -> ModelSampler:
     """Make the sampler of one source."""
     told = known.known_of(space, is_only=is_only)
     return ModelSampler(
@@ -226,7 +184,7 @@ def _sampler(request: _Request, space: SearchSpace, known: PriorKnowledge, *, is
     )
 
 
-def _searched(
+def _run_searches(
     runner: Runner,
     samplers: Sequence[ModelSampler],
     request: _Request,
@@ -267,7 +225,7 @@ def _searched(
     return searches
 
 
-def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[int], Candidate]:
+def _find_choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[int], Candidate]:
     """The kernel that was chosen for so many SMs; the only one at every number, also where none is known."""
     only = {part.kernel for part in ranges}
     if len(only) == 1:
@@ -275,7 +233,7 @@ def _choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callable[[in
     return result.dispatch_table(ranges).kernel_for
 
 
-def _measured_curves(
+def _measure_curves(
     runner: Runner, sampler: ModelSampler, result: SearchResult, request: _Request
 ) -> list[BudgetCurve]:
     """Measure latency over SM budgets on the device.
@@ -290,6 +248,51 @@ def _measured_curves(
             platform = runner.platform(sms)
             platforms.setdefault(platform.sms_granted, platform)
     unkept = replace(request, settings=replace(request.settings, study=None), on_trial=None)
-    (search,) = _searched(runner, [again], unkept)
+    (search,) = _run_searches(runner, [again], unkept)
     chosen = {WHOLE_CHOICE: search.result.best.candidate, CHOSEN: result.best.candidate}
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]
+
+
+def with_finalists_alone(runner: Runner, result: SearchResult, most: int) -> SearchResult:
+    """A result whose best kernels have the latencies that they have alone on the device.
+
+    These are three or more: it goes on until every kernel that is chosen was measured alone. What the study
+    was told stays as it is.
+
+    Args:
+        runner: What measured.
+        result: What it measured.
+        most: Kernels that may be chosen.
+    """
+    alone = runner.alone
+    is_whole = all(platform.sms_granted == platform.device.sms for platform in result.platforms)
+    if alone is runner or is_whole:  # a whole device is measured alone anyway
+        return result
+    done: set[int] = set()
+    while left := _finalists(result, most) - done:
+        trials = [
+            _measure_alone(alone, result, trial) if i in left else trial
+            for i, trial in enumerate(result.trials)
+        ]
+        done |= left
+        result = replace(result, trials=tuple(trials), finalists=tuple(sorted(done)))
+    return result
+
+
+def _finalists(result: SearchResult, most: int) -> set[int]:
+    """Positions of the best trials, and of those that are chosen."""
+    positions = {trial.number: i for i, trial in enumerate(result.trials)}
+    best = [positions[trial.number] for trial in result.ranked if max(trial.latency_s) < float("inf")]
+    return {part.kernel for part in result.portfolio(most)}.union(best[:_FINALISTS])
+
+
+def _measure_alone(runner: Runner, result: SearchResult, trial: Trial) -> Trial:
+    """A trial as it is measured alone at every SM budget."""
+    measured = [one for platform in result.platforms for one in runner.measure([trial.candidate], platform)]
+    errors = [one.error for one in measured if one.error]
+    return replace(
+        trial,
+        outcomes=tuple(one.outcome for one in measured),
+        latency_s=tuple(one.latency_s for one in measured),
+        error=errors[0] if errors else "",
+    )

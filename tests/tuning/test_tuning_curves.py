@@ -9,7 +9,7 @@ from costmodel.tuning.report._curves import (
     measured_curve,
     recorded_curves,
 )
-from costmodel.tuning.report._figures import curves_figure
+from costmodel.tuning.report._figures import plot_curves
 
 pytestmark = pytest.mark.white_box
 
@@ -61,7 +61,7 @@ def test_measured_curve_asks_the_runner_and_leaves_failures_out(runner, records,
 
 def test_curves_are_drawn_one_line_each_and_the_budgets_tuned_for_are_marked():
     curves = [BudgetCurve(BEST_KNOWN, {8: 1e-5, 132: 1e-6}), BudgetCurve(CHOSEN, {8: 2e-5, 132: 3e-6})]
-    (axes,) = curves_figure(curves, title="t", unit="SMs", sms=[8]).axes
+    (axes,) = plot_curves(curves, title="t", unit="SMs", sms=[8]).axes
     best, chosen, marked = axes.lines
     assert (best.get_label(), chosen.get_label()) == (BEST_KNOWN, CHOSEN)
     assert chosen.get_xydata().tolist() == [[8, pytest.approx(20.0)], [132, pytest.approx(3.0)]]

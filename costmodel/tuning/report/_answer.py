@@ -23,7 +23,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *_finalists(found.search),
         *_ties(found.search),
         *_drifts(found.search),
-        *(_beside(found.service) if found.service else ()),
+        *(_describe_service(found.service) if found.service else ()),
         *origin(found.search.provenance),
     )
 
@@ -50,11 +50,11 @@ def _for_several(found: Findings) -> Iterator[str]:
     device = search.platforms[-1].device.name
     regret = search.regret_of(found.ranges)
     at_each = f"at each of the {len(search.sms)} SM budgets, latency is"
-    yield f"Run {names} on {device}: {at_each} {_above(regret, 'best measured')} there."
+    yield f"Run {names} on {device}: {at_each} {_describe_excess(regret, 'best measured')} there."
     if found.best_known:
         best_s = np.array([found.best_known[sms] for sms in search.sms])
         excess = (1.0 + regret) * search.latency_s.min(axis=0) / best_s - 1.0
-        yield f"Compared with the dataset, it is {_above(excess, 'best recorded')} there."
+        yield f"Compared with the dataset, it is {_describe_excess(excess, 'best recorded')} there."
     yield from _whole_choice(search)
     if found.free:
         yield _freed(found, found.free)
@@ -62,7 +62,7 @@ def _for_several(found: Findings) -> Iterator[str]:
         yield f"{_name(found, kernel)} is {decisions(search.trials[kernel].candidate)}."
 
 
-def _above(excess: FloatArray, best: str) -> str:
+def _describe_excess(excess: FloatArray, best: str) -> str:
     """How far latencies are above others, over SM budgets."""
     mean = np.expm1(np.log1p(excess).mean())
     return f"at most {100 * excess.max():.1f} % (geometric mean: {100 * mean:.1f} %) above the {best}"
@@ -74,7 +74,7 @@ def _whole_choice(search: SearchResult) -> Iterator[str]:
     excess = search.latency_s[whole] / search.latency_s.min(axis=0) - 1.0
     if np.isfinite(excess).all():
         best = f"The kernel that is fastest on {search.sms[-1]} SMs, run at all of these SM budgets,"
-        yield f"{best} is {_above(excess, 'best measured')} there."
+        yield f"{best} is {_describe_excess(excess, 'best measured')} there."
 
 
 def _sources(found: Findings) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _drifts(search: SearchResult) -> Iterator[str]:
         )
 
 
-def _beside(service: ServiceReport) -> Iterator[str]:
+def _describe_service(service: ServiceReport) -> Iterator[str]:
     """What a service lost meanwhile, and why the search did not come to its end."""
     yield (
         f"The service beside it: p99 {milliseconds(service.p99_while_s)} ms, "

@@ -11,7 +11,7 @@ from costmodel.search._provenance import Provenance
 from costmodel.search._trial import Trial
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
-from costmodel.tuning.report._figures import curves_figure, predictions_figure, progress_figure
+from costmodel.tuning.report._figures import plot_curves, plot_predictions, plot_progress
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._page import SearchReport, write_report
 from costmodel.tuning.report._tables import trials_frame
@@ -79,11 +79,11 @@ def describe_page(report: SearchReport) -> Iterator[Item]:
     yield Note("\n\n".join(report.answer))
     yield from _provenance(report.provenance)
     if report.curves:
-        figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
+        figure = plot_curves(report.curves, unit=report.unit, sms=report.sms)
         yield _picture("plots/latency_by_sms.png", figure)
-    yield _picture("plots/best_so_far.png", progress_figure(report.progress))
+    yield _picture("plots/best_so_far.png", plot_progress(report.progress))
     if report.predictions:
-        figure = predictions_figure(report.predictions, unit=report.unit)
+        figure = plot_predictions(report.predictions, unit=report.unit)
         yield _picture("plots/predicted_and_measured.png", figure)
     yield Artifact("report.html", partial(write_report, report))
 

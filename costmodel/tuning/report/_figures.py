@@ -64,7 +64,7 @@ class PredictedPoints:
     measured_s: FloatArray
 
 
-def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int], title: str = "") -> Any:
+def plot_curves(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int], title: str = "") -> Any:
     """A figure of latency over SM budgets, both on a logarithmic axis; the budgets tuned for are marked.
 
     Args:
@@ -96,7 +96,7 @@ def curves_figure(curves: Sequence[BudgetCurve], *, unit: str, sms: Sequence[int
     return figure
 
 
-def progress_figure(progress: ProgressCurve) -> Any:
+def plot_progress(progress: ProgressCurve) -> Any:
     """A figure of the best so far over the trials."""
     figure, axes = _figure()
     trials = np.arange(1, len(progress.best) + 1)
@@ -110,7 +110,7 @@ def progress_figure(progress: ProgressCurve) -> Any:
     return figure
 
 
-def predictions_figure(points: Sequence[PredictedPoints], *, unit: str) -> Any:
+def plot_predictions(points: Sequence[PredictedPoints], *, unit: str) -> Any:
     """A figure of predicted against measured latency, a colour a budget; equal on the dotted line."""
     from matplotlib import colormaps
 

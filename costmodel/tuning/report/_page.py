@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.files import write_whole
-from costmodel.report._page import picture_html, web_page
+from costmodel.report._page import figure_html, web_page
 from costmodel.report._table import TextTable
 from costmodel.search._objective import FreeSms, ObjectiveName
 from costmodel.search._provenance import Provenance
@@ -22,9 +22,9 @@ from costmodel.tuning.report._curves import BudgetCurve
 from costmodel.tuning.report._figures import (
     PredictedPoints,
     ProgressCurve,
-    curves_figure,
-    predictions_figure,
-    progress_figure,
+    plot_curves,
+    plot_predictions,
+    plot_progress,
 )
 from costmodel.tuning.report._findings import Findings
 from costmodel.tuning.report._tables import kernels_table, trials_table
@@ -67,12 +67,12 @@ def render_report(report: SearchReport) -> str:
     parts += [f"<p>{escape(sentence)}</p>" for sentence in report.answer]
     parts += [table.to_html() for table in report.tables[:1]]
     if report.curves:
-        figure = curves_figure(report.curves, unit=report.unit, sms=report.sms)
-        parts.append(picture_html(figure, f"Latency over {report.unit}; shaded: tuned for"))
-    parts.append(picture_html(progress_figure(report.progress), "Best so far"))
+        figure = plot_curves(report.curves, unit=report.unit, sms=report.sms)
+        parts.append(figure_html(figure, f"Latency over {report.unit}; shaded: tuned for"))
+    parts.append(figure_html(plot_progress(report.progress), "Best so far"))
     if report.predictions:
-        figure = predictions_figure(report.predictions, unit=report.unit)
-        parts.append(picture_html(figure, "Predicted against measured; dotted: equal"))
+        figure = plot_predictions(report.predictions, unit=report.unit)
+        parts.append(figure_html(figure, "Predicted against measured; dotted: equal"))
     parts += [table.to_html() for table in (*report.tables[1:], _provenance(report.provenance))]
     return web_page(report.title, "\n".join(parts), _STYLE)
 
