@@ -10,7 +10,7 @@ import pytest
 from costmodel.collector import CampaignConfig
 from costmodel.dataset import find_dataset
 from costmodel.dataset.publish._card import read_card_header
-from costmodel.dataset.table._locate import SHIPPED_DATASETS
+from costmodel.dataset.table._files import SHIPPED_DATASETS
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.records import Workload

@@ -74,7 +74,7 @@ def train(
         _train_default(context, seed, json)
         return
     from costmodel.dataset._used import dataset_used
-    from costmodel.dataset.table._locate import find_dataset
+    from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
     from costmodel.transfer.prediction._describe import describe_model

@@ -2,8 +2,8 @@ from ._append import append_dataset as append_dataset
 from ._build import build_dataset as build_dataset
 from ._build import merge_datasets as merge_datasets
 from ._build import read_files as read_files
+from ._export import export_dataset as export_dataset
 from .checks._examine import examine as examine
-from .exporters._export import export_dataset as export_dataset
 from .publish._card import CardHeader as CardHeader
 from .publish._describe import Describer as Describer
 from .publish._describe import describe as describe
@@ -13,6 +13,6 @@ from .splits._file import write_split as write_split
 from .splits._make import Split as Split
 from .splits._make import make_split as make_split
 from .table._dataset import Dataset as Dataset
-from .table._locate import find_dataset as find_dataset
+from .table._files import find_dataset as find_dataset
 from .table._read import DatasetLike as DatasetLike
 from .table._read import load_dataset as load_dataset

@@ -6,15 +6,14 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from costmodel.dataset._papers import BuildReport, keep_rejects, report_of, write_papers
-from costmodel.dataset._track import Track, untracked
+from costmodel.dataset._build import BuildReport, keep_rejects, report_of, write_papers
 from costmodel.dataset.checks._examine import check_not_empty, examine
 from costmodel.dataset.checks._sieve import Validation
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.publish._card import read_held_header
 from costmodel.dataset.publish._describe import Describer
-from costmodel.dataset.table._checksums import add_checksums
-from costmodel.dataset.table._files import DataFiles, remove_other_files
+from costmodel.dataset.table._files import DataFiles, add_checksums, remove_other_files
+from costmodel.dataset.table._read import Track, untracked
 from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
 

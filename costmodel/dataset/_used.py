@@ -4,8 +4,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from costmodel.dataset.table._launches import schema_of
 from costmodel.dataset.table._read import DatasetLike, load_dataset
+from costmodel.dataset.table._schema import schema_of
 from costmodel.records._measurement import Outcome
 from costmodel.tracking._items import DatasetUsed
 

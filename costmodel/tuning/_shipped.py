@@ -7,8 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from costmodel.dataset.table._dataset import Dataset
-from costmodel.dataset.table._files import dataset_hash
-from costmodel.dataset.table._locate import find_dataset
+from costmodel.dataset.table._files import dataset_hash, find_dataset
 from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS

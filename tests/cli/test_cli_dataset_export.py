@@ -7,7 +7,7 @@ from command_line import parse
 from fake_foreign import COLUMN_MAP, PLATFORM_TOML, csv_text, fake_records, fake_rows, fake_t4, write_database
 from test_cli_dataset import CARD, assert_refused, costmodel
 
-from costmodel.dataset.exporters._export import EXPORT_FORMATS
+from costmodel.dataset._export import EXPORT_FORMATS
 
 pytestmark = pytest.mark.white_box
 

@@ -13,8 +13,8 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
+from costmodel.dataset._export import file_name
 from costmodel.dataset.checks._sieve import Sieve
-from costmodel.dataset.exporters._report import file_name
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._source import Reject, Source

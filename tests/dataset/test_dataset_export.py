@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from costmodel.dataset import CardHeader, build_dataset, export_dataset
-from costmodel.dataset.exporters._json import kernel_tuner_cache, t4_document
-from costmodel.dataset.exporters._own import export_parquet, export_records
-from costmodel.dataset.exporters._report import by_task, write_json_file
+from costmodel.dataset._export import (
+    by_task,
+    export_parquet,
+    export_records,
+    kernel_tuner_cache,
+    t4_document,
+    write_json_file,
+)
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.table._read import iter_measurements

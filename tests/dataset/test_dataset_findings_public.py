@@ -11,8 +11,8 @@ from fake_caches import write_cache
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import Dataset, examine
+from costmodel.dataset.checks._check import Severity
 from costmodel.dataset.checks._examine import Examination
-from costmodel.dataset.checks._finding import Severity
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table._records import Records
 

@@ -28,6 +28,7 @@ from costmodel.dataset import (
     read_split,
     write_split,
 )
+from costmodel.dataset.splits._file import run_lengths, taken_by
 from costmodel.dataset.splits._final import (
     FINAL_REPORT,
     choose_final_shapes,
@@ -42,7 +43,6 @@ from costmodel.dataset.splits._make import (
     SplitRecipe,
     check_split,
 )
-from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
 from costmodel.dataset.table._files import dataset_hash
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError

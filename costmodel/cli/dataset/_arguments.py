@@ -10,7 +10,7 @@ from costmodel.cli._output import print_line
 from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
-    from costmodel.dataset._papers import BuildReport
+    from costmodel.dataset._build import BuildReport
     from costmodel.dataset.importers._base import ReadOptions
 
 

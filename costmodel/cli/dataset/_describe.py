@@ -55,8 +55,7 @@ def describe(
     from costmodel.dataset._build import describe_file
     from costmodel.dataset.publish._plots import write_plots
     from costmodel.dataset.publish._summary import summary_tables
-    from costmodel.dataset.table._files import dataset_hash
-    from costmodel.dataset.table._locate import find_dataset
+    from costmodel.dataset.table._files import dataset_hash, find_dataset
 
     path = find_dataset(dataset)
     sha256 = dataset_hash(path)

@@ -12,7 +12,7 @@ from costmodel.cli.dataset._arguments import DatasetPath
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset.exporters._report import ExportReport
+    from costmodel.dataset._export import ExportReport
 
 
 class ExportFormat(StrEnum):
@@ -69,7 +69,7 @@ def export(
     - `costmodel dataset export datasets/mine --format t4 --out out/t4`
     - `costmodel dataset export datasets/mine --format metaschedule --out out/db --workload softmax-m512-n512`
     """
-    from costmodel.dataset.exporters._export import export_dataset
+    from costmodel.dataset._export import export_dataset
 
     report = export_dataset(dataset, out, format_name.value, workload=workload, device=device, track=track)
     _print_report(report)

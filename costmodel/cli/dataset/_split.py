@@ -20,7 +20,7 @@ from costmodel.cli._output import print_line, print_table, print_twins, titled_t
 from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
-    from costmodel.dataset.splits._fold_sizes import FoldSize
+    from costmodel.dataset.splits._folds import FoldSize
     from costmodel.dataset.splits._make import Split
 
 
@@ -83,9 +83,9 @@ def split(
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
     from costmodel.dataset.splits._file import write_split
-    from costmodel.dataset.splits._fold_sizes import fold_sizes
+    from costmodel.dataset.splits._folds import fold_sizes
     from costmodel.dataset.splits._make import SplitRecipe, make_split
-    from costmodel.dataset.table._locate import find_dataset
+    from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
 

@@ -21,8 +21,8 @@ from costmodel.cli.dataset._arguments import (
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
+    from costmodel.dataset.checks._check import Finding
     from costmodel.dataset.checks._examine import Examination
-    from costmodel.dataset.checks._finding import Finding
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -61,8 +61,8 @@ def validate(
     - `costmodel dataset validate out/*.jsonl caches/*.json.gz`
     - `costmodel dataset validate caches/*.json.gz --json findings.json --quarantine rejects.jsonl`
     """
+    from costmodel.dataset.checks._check import Severity
     from costmodel.dataset.checks._examine import check_not_empty, examine, write_rejects
-    from costmodel.dataset.checks._finding import Severity
 
     examination = examine(files, read_options(platform, columns, workload, problem_size), track=track)
     _print(examination)

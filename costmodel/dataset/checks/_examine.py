@@ -9,18 +9,16 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
-from costmodel.dataset._track import Track, untracked
-from costmodel.dataset.checks._finding import Finding
+from costmodel.dataset.checks._check import Finding, Held
 from costmodel.dataset.checks._findings import Findings
-from costmodel.dataset.checks._held import Held
-from costmodel.dataset.checks._rejected import Rejects
+from costmodel.dataset.checks._rejects import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.table._lists import lengths_of
-from costmodel.dataset.table._locate import find_dataset
-from costmodel.dataset.table._read import devices_in, iter_records
+from costmodel.dataset.table._columns import lengths_of
+from costmodel.dataset.table._files import find_dataset
+from costmodel.dataset.table._read import Track, devices_in, iter_records, untracked
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Device

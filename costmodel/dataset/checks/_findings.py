@@ -1,14 +1,12 @@
 """Find errors in measurements from many sources, without knowing what to look for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._failures import failure_findings
-from costmodel.dataset.checks._finding import Finding
-from costmodel.dataset.checks._held import Held
+from costmodel.dataset.checks._check import Finding, Held, Severity, some
 from costmodel.dataset.checks._noise import NoiseTallies
 from costmodel.dataset.checks._ranges import RangeTallies
 from costmodel.dataset.checks._rejects import (
@@ -20,21 +18,51 @@ from costmodel.dataset.checks._rejects import (
     repair_findings,
 )
 from costmodel.dataset.checks._sieve import Validation
-from costmodel.dataset.checks._spaces import TaskTally, space_findings
-from costmodel.dataset.checks._suites import suite_findings
-from costmodel.dataset.checks._twins import twin_findings
+from costmodel.dataset.checks._spaces import TaskTally, space_findings, suite_findings
 from costmodel.dataset.checks._units import (
     duration_findings,
+    failure_findings,
     launch_findings,
     peak_findings,
     peak_shares,
     unit_findings,
 )
 from costmodel.dataset.importers._source import Source
-from costmodel.dataset.splits._similarity import device_part, similarity_of, task_agreements
+from costmodel.dataset.splits._similarity import (
+    DevicePair,
+    DeviceSimilarity,
+    describe_pairs,
+    device_part,
+    similarity_of,
+    task_agreements,
+    twin_groups,
+)
+from costmodel.dataset.table._columns import codes_of
 from costmodel.dataset.table._dataset import named
 from costmodel.dataset.table._records import LATENCIES, Records
-from costmodel.dataset.table._same import codes_of
+
+
+def twin_findings(similarity: DeviceSimilarity) -> Iterator[Finding]:
+    """Near-twins among the devices of what enters; see ``_similarity`` for the rule."""
+    every = describe_pairs(similarity)
+    for group in twin_groups(similarity):
+        pairs = [pair for pair in every if pair.first in group and pair.second in group]
+        yield Finding(
+            kind="near-twins",
+            severity=Severity.WARNING,
+            concerns=", ".join(group),
+            count=sum(pair.tasks for pair in pairs),
+            message="Devices must differ if one is to be held out alone, but these measured nearly the same "
+            "in the tasks that are counted: a split holds them out as one, unless told to keep them apart.",
+            examples=some(list(map(_agreement, pairs))),
+        )
+
+
+def _agreement(pair: DevicePair) -> str:
+    return (
+        f"{pair.first} and {pair.second}: rank correlation {pair.rho:.3f}, latencies within "
+        f"{pair.deviation:.1%} of a factor"
+    )
 
 
 class Findings:

@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
-from costmodel.dataset.checks._held import Held
-from costmodel.dataset.table._lists import reduced
+from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
+from costmodel.dataset.table._columns import reduced
 
 # The median A/A shift is .0009 to .0064 on the 40 platforms of this project's datasets: some eight times that
 # of the noisiest. It is also what two files of one device may differ by.

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.dataset.checks._finding import MOST_EXAMPLES, Finding, Severity, some
-from costmodel.dataset.checks._held import Held
-from costmodel.dataset.table._lists import lengths_of
+from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
+from costmodel.dataset.table._columns import lengths_of
 from costmodel.dataset.table._records import Records
 
 

@@ -8,11 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.table._compare import equal, keys_of
-from costmodel.dataset.table._lists import lengths_of
-from costmodel.dataset.table._order import in_order
+from costmodel.dataset.table._columns import codes_of, lengths_of, same
+from costmodel.dataset.table._compare import equal, in_order, keys_of
 from costmodel.dataset.table._records import ROWS, Records
-from costmodel.dataset.table._same import codes_of, same
 from costmodel.records._platform import Device, Platform
 
 SAME_KEY = "another measurement has the same candidate, platform and visit"

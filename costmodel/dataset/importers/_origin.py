@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from costmodel.dataset.importers._source import Reject
-from costmodel.dataset.table._checksums import sha256_of
+from costmodel.dataset.table._files import sha256_of
 from costmodel.errors import CostModelError
 
 _LONGEST = 4096  # characters of an entry that a reject shows

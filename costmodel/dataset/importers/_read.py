@@ -20,8 +20,7 @@ from costmodel.dataset.importers.metaschedule._database import RECORDS_NAME, rea
 from costmodel.dataset.importers.metaschedule._tuned_database import read_tuned_database
 from costmodel.dataset.importers.t4._file import read_t4
 from costmodel.dataset.importers.tables._file import read_table
-from costmodel.dataset.table._files import DataFiles
-from costmodel.dataset.table._locate import is_dataset_folder
+from costmodel.dataset.table._files import DataFiles, is_dataset_folder
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
 from costmodel.formats import FORMATS

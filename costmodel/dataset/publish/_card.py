@@ -7,7 +7,7 @@ import msgspec
 from costmodel.dataset.publish._describe import Description
 from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset.publish._summary import summary_tables
-from costmodel.dataset.table._checksums import SUMS_NAME
+from costmodel.dataset.table._files import SUMS_NAME
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
 from costmodel.files import find_config, write_whole
 from costmodel.reading import read_json, read_toml

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.dataset._track import Track, untracked
 from costmodel.dataset.importers._spool import RecordSpool
-from costmodel.dataset.publish._noise import Quantiles, quantiles
+from costmodel.dataset.publish._describe import Quantiles, quantiles
 from costmodel.dataset.table._compare import differing, keys_of
-from costmodel.dataset.table._read import DatasetLike, iter_records
+from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
 from costmodel.dataset.table._records import Records
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.publish._coverage import Coverage
 from costmodel.dataset.publish._describe import Description
-from costmodel.dataset.publish._tasks import Budget
+from costmodel.dataset.publish._tasks import Budget, Coverage
 from costmodel.errors import CostModelError
 from costmodel.records._workload import Workload
 

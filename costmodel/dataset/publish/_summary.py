@@ -4,10 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from costmodel.dataset.publish._coverage import Coverage
-from costmodel.dataset.publish._describe import Description
-from costmodel.dataset.publish._noise import Quantiles
-from costmodel.dataset.publish._tasks import Task
+from costmodel.dataset.publish._describe import Description, Quantiles
+from costmodel.dataset.publish._tasks import Coverage, Task
 from costmodel.report._table import TextTable
 
 

@@ -22,6 +22,7 @@ The same dataset and recipe give the same bytes. ``SHA256SUMS`` names the file.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,39 @@ from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
-from costmodel.dataset.splits._run_lengths import run_lengths, taken_by
-from costmodel.dataset.table._checksums import add_checksums, check_checksum
 from costmodel.dataset.table._dataset import Dataset, DatasetFile, named
+from costmodel.dataset.table._files import add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.reading import is_file, read_json, refusing
+
+Mask = NDArray[np.bool_]
+
+
+def run_lengths(taken: Mask) -> list[int]:
+    """Lengths of the runs of an ``(n,)`` mask, beginning with what is not taken, up to the last that is.
+
+    Example:
+        >>> run_lengths(np.array([False, False, True, True, True, False, True]))
+        [2, 3, 1, 1]
+    """
+    edges = np.flatnonzero(np.diff(taken, prepend=False, append=False))
+    lengths: list[int] = np.diff(edges, prepend=0).tolist()
+    return lengths
+
+
+def taken_by(runs: Sequence[int], n: int) -> Mask:
+    """The ``(n,)`` mask that has these runs, the inverse of ``run_lengths``.
+
+    Raises:
+        ValueError: They are no runs of so many rows.
+    """
+    if min(runs, default=0) < 0 or sum(runs) > n:
+        raise ValueError(f"runs must be at least 0 and sum to at most {n}, but got {sum(runs)}")
+    taken = np.zeros(n, dtype=np.bool_)
+    taken[: sum(runs)] = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    return taken
+
 
 FOLDER_NAME = "splits"
 VERSION = 1

@@ -18,8 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
-from costmodel.dataset.table._checksums import add_checksums, check_checksum
 from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._files import add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.reading import is_file, read_json

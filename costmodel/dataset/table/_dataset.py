@@ -14,10 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
+from costmodel.dataset.table._columns import lengths_of, medians, number
 from costmodel.dataset.table._display import dataset_facts
-from costmodel.dataset.table._lists import lengths_of, medians
 from costmodel.dataset.table._records import ROWS, Records
-from costmodel.dataset.table._same import number
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records._candidate import Candidate

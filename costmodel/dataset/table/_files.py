@@ -7,7 +7,7 @@ killed writer left beside them is none. Part 0 is what was built, each later one
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -15,11 +15,111 @@ from pathlib import Path
 from typing import Literal, Self, get_args
 from urllib.parse import quote, unquote
 
-from costmodel.dataset.table._checksums import SUMS_NAME, check_checksum, read_checksums, sha256_of
-from costmodel.dataset.table._locate import find_dataset
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
-from costmodel.errors import CostModelError
-from costmodel.reading import is_file
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.files import shipped, write_whole
+from costmodel.reading import is_file, is_folder
+
+SUMS_NAME = "SHA256SUMS"
+
+
+def write_checksums(folder: Path, names: Iterable[str]) -> None:
+    """Write ``SHA256SUMS`` of these files of the folder, in alphabetical order."""
+    _write(folder, {name: sha256_of(folder / name) for name in names})
+
+
+def add_checksums(folder: Path, names: Iterable[str]) -> None:
+    """Name more files in ``SHA256SUMS``, or name them anew; what is said of the others stays."""
+    _write(folder, {**read_checksums(folder), **{name: sha256_of(folder / name) for name in names}})
+
+
+def check_checksum(folder: Path, name: str) -> None:
+    """Compare a file of the folder with ``SHA256SUMS``, if there is one that names it.
+
+    Raises:
+        CostModelError: They differ, or the file cannot be read.
+    """
+    file = folder / name
+    try:
+        digest = sha256_of(file)
+    except OSError as error:
+        raise CostModelError(f"Cannot read {file}: {error.strerror}. Download or build it again.") from error
+    if read_checksums(folder).get(name, digest) != digest:
+        raise CostModelError(
+            f"{file} must match its checksum in {SUMS_NAME} of {folder}, but does not: it is damaged or was "
+            "changed. Download or build it again."
+        )
+
+
+def read_checksums(folder: Path) -> dict[str, str]:
+    """Digest of each file that is named."""
+    sums = folder / SUMS_NAME
+    lines = sums.read_text(errors="replace").splitlines() if is_file(sums) else []
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _write(folder: Path, sums: Mapping[str, str]) -> None:
+    text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
+    write_whole(folder / SUMS_NAME, text.encode())
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file, 64 hexadecimal digits."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+# The first is used where none is named: small, of one GPU. The others are larger, or of other kernels.
+SHIPPED_DATASETS = (
+    "h100-sm-budgets",
+    "sm-budgets",
+    "cuda-sm-budgets",
+    "triton-sm-budgets",
+    "sparse-sm-budgets",
+    "wide-sm-budgets",
+)
+
+
+def find_dataset(dataset: str | Path | None = None) -> Path:
+    """Return the folder or parquet file of a dataset.
+
+    Shipped datasets are in an installed package, and under ``datasets/`` of a source checkout. An existing
+    path takes precedence over a shipped dataset of the same name.
+
+    Args:
+        dataset: A folder with ``measurements.parquet`` or with parts in ``measurements/``, a parquet file, or
+            one of ``SHIPPED_DATASETS``. Default: the first of ``SHIPPED_DATASETS``.
+
+    Raises:
+        CostModelError: If no such dataset exists.
+    """
+    path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
+    if dataset is not None and (is_file(path) or is_dataset_folder(path)):
+        return path
+    if str(path) in SHIPPED_DATASETS:
+        return _shipped(str(path))
+    raise CostModelError(
+        f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of a shipped dataset "
+        f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if is_folder(path) else path} is not there."
+        + did_you_mean(str(path), SHIPPED_DATASETS)
+    )
+
+
+def is_dataset_folder(path: Path) -> bool:
+    """Whether a path is a folder with the measurements of a dataset."""
+    return is_file(path / FILE_NAME) or is_folder(path / PARTS_NAME)
+
+
+def _shipped(name: str) -> Path:
+    place = shipped("datasets", name)
+    if place is None:
+        raise CostModelError(
+            f"The dataset {name} must be installed, but is not. The larger datasets are in the distribution "
+            "sm-costmodel-data: run `pip install ./datasets` in a clone of the repository. The others are "
+            "part of the package: install it again."
+        )
+    return place
+
 
 Partition = Literal["device", "workload"]
 PARTITIONS: tuple[Partition, ...] = get_args(Partition)

@@ -4,23 +4,44 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
-from costmodel.dataset._track import Track, untracked
+from costmodel.dataset.table._columns import codes_of
+from costmodel.dataset.table._compare import in_order
 from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._files import DataFiles
-from costmodel.dataset.table._order import in_order
 from costmodel.dataset.table._parquet import ParquetPart
 from costmodel.dataset.table._records import FACTS, Records
-from costmodel.dataset.table._same import codes_of
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
+
+T = TypeVar("T")
+
+
+class Track(Protocol):
+    """Shows on a terminal how far a loop is."""
+
+    def __call__(self, items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
+        """The items, one by one.
+
+        Args:
+            items: What is gone through.
+            what: What is done with them.
+            total: About how many there are.
+        """
+        ...
+
+
+def untracked(items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
+    """The items; nothing is shown."""
+    return items
+
 
 # A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path

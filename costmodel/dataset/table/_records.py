@@ -11,12 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from costmodel.dataset.table._candidates import CANDIDATES, DATA_CANDIDATES, Candidates, candidate_table
-from costmodel.dataset.table._launches import alike, has_data_facts, schema_of
-from costmodel.dataset.table._lists import medians
-from costmodel.dataset.table._same import Codes, codes_of, distinct
-from costmodel.dataset.table._schema import SCHEMA
-from costmodel.dataset.table._values import check_ids, check_values
+from costmodel.dataset.table._candidates import (
+    CANDIDATES,
+    DATA_CANDIDATES,
+    Candidates,
+    candidate_table,
+    check_ids,
+    check_values,
+)
+from costmodel.dataset.table._columns import Codes, codes_of, distinct, medians
+from costmodel.dataset.table._schema import SCHEMA, alike, has_data_facts, schema_of
 from costmodel.records._candidate import Candidate, source_name
 from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome
 from costmodel.records._platform import Platform

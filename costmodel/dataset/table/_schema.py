@@ -3,9 +3,15 @@
 A file has the columns ``SCHEMA``, or ``DATA_SCHEMA``; see ``_launches``.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from costmodel.dataset.table._columns import lengths_of
+from costmodel.records._candidate import DATA_FACTS
 
 FILE_NAME = "measurements.parquet"
 PARTS_NAME = "measurements"  # the folder, where they are in parts
@@ -124,3 +130,48 @@ DATA_SCHEMA = SCHEMA.set(
     SCHEMA.get_field_index("launches"),
     _field("launches", pa.list_(pa.struct([*_LAUNCH, *_DATA])), _LAUNCHES),
 ).with_metadata({"format": "costmodel measurements 3"})
+
+
+_LAUNCH_COLUMN = "launches"
+
+
+def has_data_facts(table: Any) -> bool:
+    """Whether the launches of a table have the columns ``DATA_FACTS``."""
+    return bool(table.schema.field(_LAUNCH_COLUMN).type.value_type.get_field_index(DATA_FACTS[0]) >= 0)
+
+
+def schema_of(table: Any) -> Any:
+    """The columns of the files that such launches go to: ``SCHEMA`` or ``DATA_SCHEMA``."""
+    return DATA_SCHEMA if has_data_facts(table) else SCHEMA
+
+
+def widened(table: Any) -> Any:
+    """The same table with ``DATA_FACTS``, which are 0 where they were not there."""
+    return table if has_data_facts(table) else _rebuilt(table, DATA_SCHEMA.field(_LAUNCH_COLUMN))
+
+
+def narrowed(table: Any) -> Any:
+    """The same table without ``DATA_FACTS`` if no launch says any of them."""
+    if not has_data_facts(table):
+        return table
+    launches = table[_LAUNCH_COLUMN].combine_chunks().flatten()
+    said = any(pc.any(pc.not_equal(pc.struct_field(launches, name), 0)).as_py() for name in DATA_FACTS)
+    return table if said else _rebuilt(table, SCHEMA.field(_LAUNCH_COLUMN))
+
+
+def alike(tables: Sequence[Any]) -> list[Any]:
+    """The same tables, all of one type: with ``DATA_FACTS`` if any of them has these."""
+    return list(map(widened, tables)) if any(map(has_data_facts, tables)) else list(tables)
+
+
+def _rebuilt(table: Any, field: Any) -> Any:
+    """The table with launches of another type; 0 where there was no such field."""
+    lists = table[_LAUNCH_COLUMN].combine_chunks()
+    launches = lists.flatten()
+    held = dict(zip(launches.type.names, launches.flatten(), strict=True))
+    zeros = pa.array(np.zeros(len(launches), np.int64))
+    kind = field.type.value_type
+    changed = pa.StructArray.from_arrays([held.get(name, zeros) for name in kind.names], fields=list(kind))
+    ends = pa.array(np.append(0, np.cumsum(lengths_of(lists))), pa.int32())
+    column = pa.ListArray.from_arrays(ends, changed, type=field.type)
+    return table.set_column(table.schema.get_field_index(_LAUNCH_COLUMN), field, column)

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from costmodel.dataset.table._files import Partition, part_name
-from costmodel.dataset.table._launches import has_data_facts, narrowed, widened
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA
+from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_data_facts, narrowed, widened
 from costmodel.files import replacing
 from costmodel.threads import Beside
 

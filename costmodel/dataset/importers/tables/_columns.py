@@ -15,8 +15,8 @@ from costmodel.dataset.importers._source import Entry
 from costmodel.dataset.importers.tables._blocks import Block, RowError
 from costmodel.dataset.importers.tables._column_map import Column
 from costmodel.dataset.importers.tables._row import Row, RowReader
+from costmodel.dataset.table._columns import codes_of, number
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._same import codes_of, number
 from costmodel.records._measurement import Measurement, Outcome
 
 T = TypeVar("T")

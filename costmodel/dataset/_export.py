@@ -1,19 +1,27 @@
-"""Export to MetaSchedule: one JSON database for each platform, in a folder of its own."""
+"""Export a dataset to files of other programs, MetaSchedule's databases among them: one for each platform."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from costmodel.dataset.exporters._report import ExportReport, file_name
+from costmodel.dataset._export_files import (
+    ExportReport,
+    export_kernel_tuner,
+    export_parquet,
+    export_records,
+    export_t4,
+    file_name,
+)
 from costmodel.dataset.importers._platform_file import SUFFIX
 from costmodel.dataset.importers.metaschedule._database import PROGRAMS_NAME, RECORDS_NAME
+from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
 from costmodel.dataset.table._records import Records
-from costmodel.errors import InvalidConfigError
+from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.files import write_whole
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
 from costmodel.kernels.metaschedule._sample import open_space
@@ -135,3 +143,55 @@ def _toml(table: dict[str, Any]) -> str:
         for key, value in table.items()
     ]
     return "".join(quoted).replace("\x7f", "\\u007f")
+
+
+Export = Callable[[Iterator[Records], Path], ExportReport]
+
+_EXPORTS: Mapping[str, Export] = {
+    "records": export_records,
+    "parquet": export_parquet,
+    "kernel-tuner": export_kernel_tuner,
+    "t4": export_t4,
+    "metaschedule": export_metaschedule,
+}
+EXPORT_FORMATS = tuple(_EXPORTS)
+
+
+def export_dataset(  # noqa: PLR0913 (one argument a knob)
+    dataset: DatasetLike,
+    out: Path,
+    format_name: str,
+    *,
+    workload: str | None = None,
+    device: str | None = None,
+    track: Track = untracked,
+) -> ExportReport:
+    """Export a dataset, or a part of it, to files of other programs.
+
+    Args:
+        dataset: Dataset, or its name or path; see ``load_dataset``.
+        out: New file for ``records`` (.jsonl) and ``parquet``; folder for the other formats.
+        format_name: One of ``EXPORT_FORMATS``.
+        workload: Name of the workload to export. Default: all.
+        device: Name of the device to export. Default: all.
+        track: Reports progress. Default: no report.
+
+    Raises:
+        CostModelError: If the dataset cannot be read or has no such measurements, or the files cannot be
+            written.
+    """
+    if format_name not in _EXPORTS:
+        raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
+    workloads, devices = (None if name is None else (name,) for name in (workload, device))
+    try:
+        report = _EXPORTS[format_name](
+            iter_records(dataset, track, workloads=workloads, devices=devices), out
+        )
+    except OSError as error:
+        raise CostModelError(f"Cannot write {out}: {error.strerror}.") from error
+    if not report.measurements and not report.left_out:
+        raise CostModelError(
+            f"{dataset} must have measurements of workload {workload or 'any'} on device {device or 'any'}, "
+            "but has none. `costmodel dataset describe` shows what it has."
+        )
+    return report

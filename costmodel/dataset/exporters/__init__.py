@@ -1,1 +1,0 @@
-"""Writers of the formats of other programs."""
