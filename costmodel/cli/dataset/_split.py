@@ -20,8 +20,7 @@ from costmodel.cli._output import print_line, print_table, print_twins, titled_t
 from costmodel.cli.dataset._arguments import DatasetPath
 
 if TYPE_CHECKING:
-    from costmodel.dataset.splits._folds import FoldSize
-    from costmodel.dataset.splits._make import Split
+    from costmodel.dataset.splits._make import FoldSize, Split
 
 
 def split(
@@ -83,8 +82,7 @@ def split(
     - `costmodel dataset split datasets/mine --strategy few-shot --shots 4 --seed 1 --name four-shots`
     """
     from costmodel.dataset.splits._file import write_split
-    from costmodel.dataset.splits._folds import fold_sizes
-    from costmodel.dataset.splits._make import SplitRecipe, make_split
+    from costmodel.dataset.splits._make import SplitRecipe, fold_sizes, make_split
     from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
