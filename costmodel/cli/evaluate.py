@@ -198,7 +198,6 @@ def evaluate(
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
     from costmodel.evaluation._describe import describe_report
-    from costmodel.evaluation._few_shot import FewShot
     from costmodel.tuning._evaluate import Across
     from costmodel.tuning._evaluate import evaluate as run_evaluation
 
@@ -220,7 +219,7 @@ def evaluate(
             chosen.learners,
             split=apart,
             folds=chosen.folds,
-            shots=FewShot(chosen.shots, chosen.first),
+            shots=chosen.few_shot or (),
             tasks=chosen.tasks,
             baseline=chosen.baseline,
             seed=chosen.seed,

@@ -1,16 +1,16 @@
 """Features of many (candidate, platform) pairs, or of many configs on one platform, at once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.arrays import FloatArray
+from costmodel.arrays import FloatArray, Positions
 from costmodel.columns import Column
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._data_facts import data_features
-from costmodel.features._distinct import distinct
-from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, stacked
+from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, distinct, stacked
 from costmodel.features._feature import Values, values_of
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
 from costmodel.features._parameters import batch_parameters, parameter_features
@@ -23,7 +23,7 @@ from costmodel.features._platform import (
     platform_limits,
     roofline_s,
 )
-from costmodel.features._table import FeatureTable
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
 from costmodel.records._candidate import Candidate
@@ -167,3 +167,57 @@ def _sizes(workload: Workload) -> tuple[float, float, float, float]:
         DTYPE_BYTES.get(workload.dtype, np.nan),
         float(workload.dtype == "float16"),
     )
+
+
+@dataclass(frozen=True)
+class KnownFeatures:
+    """Features of n rows without the columns that are NaN in all of them: of kernels of other suites, most.
+
+    Attributes:
+        columns: The d columns, in order.
+        size: n.
+        known: Values of the other columns, each ``(n,)``, by position in ``columns``.
+    """
+
+    columns: tuple[Column, ...]
+    size: int
+    known: dict[int, FloatArray] = field(default_factory=dict)
+
+    def __getitem__(self, rows: Positions) -> FloatArray:
+        """``(m, d)`` features of the rows at m positions."""
+        X = np.full((len(rows), len(self.columns)), np.nan)
+        for i, values in self.known.items():
+            X[:, i] = values[rows]
+        return X
+
+    @property
+    def table(self) -> FeatureTable:
+        """All rows with all columns."""
+        return FeatureTable(self[np.arange(self.size)], self.columns)
+
+    def write(self, start: int, X: FloatArray) -> None:
+        """Write the ``(m, d)`` features of the m rows from ``start``."""
+        for i, values in enumerate(X.T):
+            if not np.isnan(values).all():
+                column = self.known.setdefault(i, np.full(self.size, np.nan))
+                column[start : start + len(X)] = values
+
+
+def extract_in_chunks(chunks: Iterable[tuple[Sequence[Candidate], Sequence[Platform]]]) -> KnownFeatures:
+    """What ``extract`` gives of all rows, made of the candidates and platforms of some at once."""
+    parts = [_known(extract(candidates, platforms)) for candidates, platforms in chunks]
+    own = {column for part in parts for column in part.columns[len(COLUMNS) :]}
+    columns = COLUMNS + tuple(sorted(own, key=lambda column: column.name))
+    found = KnownFeatures(columns, sum(part.size for part in parts))
+    start = 0
+    while parts:  # each goes before the next is copied
+        part = parts.pop(0)
+        found.write(start, in_columns(part.table, [column.name for column in columns]))
+        start += part.size
+    return found
+
+
+def _known(table: FeatureTable) -> KnownFeatures:
+    found = KnownFeatures(table.columns, len(table.values))
+    found.write(0, table.values)
+    return found

@@ -1,10 +1,11 @@
-"""What is known of candidates whatever the platform: columns of configs, and facts of launches."""
+"""Facts of candidates whatever the platform: columns of configs, and facts of launches; each object once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS, config_values
@@ -86,3 +87,14 @@ def _widened(facts: FloatArray, width: int) -> FloatArray:
     """``facts`` with room for ``width`` launches."""
     missing = max(0, width - facts.shape[1])
     return np.pad(facts, ((0, 0), (0, missing), (0, 0)), constant_values=np.nan)
+
+
+T = TypeVar("T")
+
+
+def distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:
+    """The distinct objects by identity in order of appearance, and each row's position among them."""
+    position: dict[int, int] = {}
+    row = [position.setdefault(id(item), len(position)) for item in objects]
+    first = dict(zip(reversed(row), reversed(objects), strict=True))
+    return [first[i] for i in range(len(position))], np.array(row, dtype=np.intp)

@@ -26,11 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features._distinct import distinct
-from costmodel.features._facts import candidate_facts
-from costmodel.features._occupancy import occupancy_of
+from costmodel.features._facts import candidate_facts, distinct
 from costmodel.features._platform import Limits, platform_limits
-from costmodel.features._times import L2_BYTES_PER_CLOCK
+from costmodel.features._times import L2_BYTES_PER_CLOCK, occupancy_of
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform
 

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.columns import Tag
 from costmodel.features._feature import Feature, columns_of
-from costmodel.features._occupancy import Occupancy, occupancy_of
 from costmodel.features._platform import Limits
-from costmodel.features._times import Times, Work, memory_s, times_of
+from costmodel.features._times import Occupancy, Times, Work, memory_s, occupancy_of, times_of
 
 
 @dataclass(frozen=True)

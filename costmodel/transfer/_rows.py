@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions, TaskIds
-from costmodel.features._in_chunks import KnownFeatures, extract_in_chunks
+from costmodel.features._extract import KnownFeatures, extract_in_chunks
 from costmodel.features._table import FeatureTable
 from costmodel.learners._base import Prediction
 from costmodel.learners._training import canonical_order

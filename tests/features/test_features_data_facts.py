@@ -14,10 +14,8 @@ import costmodel.kernels.cuda
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.features._data_facts import DATA_COLUMNS
-from costmodel.features._extract import COLUMNS, extract_batch
-from costmodel.features._in_chunks import extract_in_chunks
-from costmodel.features._in_columns import in_columns
-from costmodel.features._table import FeatureTable
+from costmodel.features._extract import COLUMNS, extract_batch, extract_in_chunks
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.kernels import CudaFamily
 from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.records._candidate import DATA_FACTS, KernelLaunch

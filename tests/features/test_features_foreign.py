@@ -6,8 +6,7 @@ import pytest
 from fake_records import fake_candidate, fake_platform
 
 from costmodel.features import extract
-from costmodel.features._extract import COLUMNS
-from costmodel.features._in_chunks import extract_in_chunks
+from costmodel.features._extract import COLUMNS, extract_in_chunks
 from costmodel.records import Candidate, Config, Device, Platform, Workload, find_device
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._platform import part_of

@@ -5,8 +5,8 @@ import pytest
 
 from costmodel.features import extract
 from costmodel.features._extract import COLUMNS, extract_batch
-from costmodel.features._in_columns import in_columns
 from costmodel.features._parameters import parameter_columns
+from costmodel.features._table import in_columns
 from costmodel.records import Candidate, Config, Device, Platform, Workload
 from costmodel.records._config_batch import ConfigBatch
 from costmodel.records._platform import part_of

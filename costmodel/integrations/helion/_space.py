@@ -15,8 +15,7 @@ from optuna.distributions import BaseDistribution, IntDistribution
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.features._extract import extract
-from costmodel.features._in_columns import in_columns
-from costmodel.features._table import FeatureTable
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.integrations.helion._config import config_of, distinct, helion_config
 from costmodel.integrations.triton._key import Question
 from costmodel.kernels._design_space import MOST_CHANGES

@@ -14,8 +14,7 @@ from costmodel.arrays import FloatArray
 from costmodel.dataset.importers.kernel_tuner._kernel import TunedKernel
 from costmodel.errors import CostModelError
 from costmodel.features._extract import extract
-from costmodel.features._in_columns import in_columns
-from costmodel.features._table import FeatureTable
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform

@@ -13,9 +13,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from costmodel.arrays import FloatArray
 from costmodel.features._data_facts import DATA_COLUMNS
 from costmodel.features._extract import COLUMNS, extract_batch
-from costmodel.features._in_columns import in_columns
 from costmodel.features._parameters import parameter_columns
-from costmodel.features._table import FeatureTable
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._config_batch import ConfigBatch, config_batches

@@ -11,7 +11,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, IntD
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._extract import extract
-from costmodel.features._in_columns import in_columns
+from costmodel.features._table import in_columns
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform

@@ -13,7 +13,7 @@ from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
 from costmodel.features._extract import extract
-from costmodel.features._in_columns import in_columns
+from costmodel.features._table import in_columns
 from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device, Platform, part_of
