@@ -76,7 +76,7 @@ class EngineWorker:
     resources: Mapping[str, float] = field(default_factory=dict)
 
 
-class Job(NamedTuple):
+class EngineJob(NamedTuple):
     """A call that an engine makes on a worker.
 
     Attributes:
@@ -145,7 +145,7 @@ class Engine(ABC):
             EngineLostError: If the engine was already lost.
         """
         _check_importable(function)
-        job = Job(function, arguments, dict(resources or {}), timeout_s, key)
+        job = EngineJob(function, arguments, dict(resources or {}), timeout_s, key)
         if key is None:
             return self._start(job)
         with self._keys:
@@ -155,7 +155,7 @@ class Engine(ABC):
             return known
 
     @abstractmethod
-    def _start(self, job: Job) -> "Future[Any]":
+    def _start(self, job: EngineJob) -> "Future[Any]":
         """Queue a job."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from costmodel.collector._engine import Engine, EngineWorker, Job, WorkerDiedError, WorkerStartError
+from costmodel.collector._engine import Engine, EngineJob, EngineWorker, WorkerDiedError, WorkerStartError
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.host import cpu_threads
 
@@ -75,7 +75,7 @@ class LocalEngine(Engine):
         self._jobs: set[Future[Any]] = set()
         self._pool = pebble.ProcessPool(**self._settings)
 
-    def _start(self, job: Job) -> "Future[Any]":
+    def _start(self, job: EngineJob) -> "Future[Any]":
         lacking = {name for name, amount in job.resources.items() if amount > self._resources.get(name, 0)}
         if lacking:
             raise CostModelError(
@@ -86,7 +86,7 @@ class LocalEngine(Engine):
         self._schedule(job, outcome, deaths=0)
         return outcome
 
-    def _schedule(self, job: Job, outcome: "Future[Any]", deaths: int) -> None:
+    def _schedule(self, job: EngineJob, outcome: "Future[Any]", deaths: int) -> None:
         with self._lock:
             if not self._closed and not self._pool.active:
                 self._renew()  # a worker that dies between two jobs breaks the pool
@@ -124,7 +124,7 @@ class LocalEngine(Engine):
             attempt.outcome.cancel()
             attempt.outcome.set_running_or_notify_cancel()
 
-    def _error(self, run: "Future[Any]", job: Job) -> BaseException | None:
+    def _error(self, run: "Future[Any]", job: EngineJob) -> BaseException | None:
         if run.cancelled():
             return WorkerDiedError("replaced with all others", job.name)
         error = run.exception()
@@ -175,7 +175,7 @@ class _Attempt(NamedTuple):
         restarts: How often all processes had been replaced when it began.
     """
 
-    job: Job
+    job: EngineJob
     outcome: "Future[Any]"
     deaths: int
     restarts: int

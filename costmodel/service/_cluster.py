@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from costmodel.collector._engine import Engine, EngineLostError, Job
+from costmodel.collector._engine import Engine, EngineJob, EngineLostError
 from costmodel.collector._local_engine import LocalEngine
 
 
@@ -27,7 +27,7 @@ class ClusterEngine(Engine):
         # Who waits for a job is told in this thread, so that what he does then holds up no message.
         self._teller = ThreadPoolExecutor(1, thread_name_prefix="cluster-engine")
 
-    def _start(self, job: Job) -> "Future[Any]":
+    def _start(self, job: EngineJob) -> "Future[Any]":
         outcome: Future[Any] = Future()
         self._untold.add(outcome)
         run = self._run(job, outcome)
@@ -35,18 +35,18 @@ class ClusterEngine(Engine):
         return outcome
 
     @abstractmethod
-    def _run(self, job: Job, outcome: "Future[Any]") -> "Future[Any]":
+    def _run(self, job: EngineJob, outcome: "Future[Any]") -> "Future[Any]":
         """Have the cluster run a job, and have it give up when ``outcome`` is cancelled.
 
         Returns:
             How the run ends; it is cancelled where the cluster gives up by itself.
         """
 
-    def _hear(self, job: Job, outcome: "Future[Any]", run: "Future[Any]") -> None:
+    def _hear(self, job: EngineJob, outcome: "Future[Any]", run: "Future[Any]") -> None:
         with suppress(RuntimeError):  # the engine is closed, and who waits was told
             self._teller.submit(self._tell, job, outcome, run)
 
-    def _tell(self, job: Job, outcome: "Future[Any]", run: "Future[Any]") -> None:
+    def _tell(self, job: EngineJob, outcome: "Future[Any]", run: "Future[Any]") -> None:
         """Tell who waits for a job what became of it."""
         if not self._is_to_tell(outcome) or not outcome.set_running_or_notify_cancel():
             return
@@ -66,11 +66,11 @@ class ClusterEngine(Engine):
         return True
 
     @abstractmethod
-    def _lost(self, job: Job) -> EngineLostError:
+    def _lost(self, job: EngineJob) -> EngineLostError:
         """What a caller is told where the cluster is gone."""
 
     @abstractmethod
-    def _told(self, error: BaseException, job: Job) -> BaseException:
+    def _told(self, error: BaseException, job: EngineJob) -> BaseException:
         """What a caller is told of an error of the cluster or of the job."""
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from costmodel.collector._engine import EngineLostError, EngineWorker, Job, WorkerDiedError
+from costmodel.collector._engine import EngineJob, EngineLostError, EngineWorker, WorkerDiedError
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.service._cluster import ClusterEngine, is_of_this_machine
 
@@ -62,13 +62,13 @@ class DaskEngine(ClusterEngine):
             _check_safe(self._address)
         self._client = _connect(cluster, self._address, security, connect_timeout_s)
 
-    def _run(self, job: Job, outcome: "Future[Any]") -> "Future[Any]":
-        from costmodel.service._dask_worker import run_in_process
+    def _run(self, job: EngineJob, outcome: "Future[Any]") -> "Future[Any]":
+        from costmodel.service._dask_worker import run_in_dask_process
 
         if self._client.status in _GONE:
             raise self._lost(job)
         run = self._client.submit(
-            run_in_process,
+            run_in_dask_process,
             job.function,
             job.arguments,
             tuple(sorted(job.resources)),
@@ -90,7 +90,7 @@ class DaskEngine(ClusterEngine):
         finally:
             run.release()
 
-    def _lost(self, job: Job) -> EngineLostError:
+    def _lost(self, job: EngineJob) -> EngineLostError:
         return EngineLostError(
             f"The Dask scheduler at {self._address} must live until `{job.name}` is done, but it was lost. "
             "Start it again, and submit what is missing."
@@ -104,7 +104,7 @@ class DaskEngine(ClusterEngine):
             for address, worker in known.items()
         )
 
-    def _told(self, error: BaseException, job: Job) -> BaseException:
+    def _told(self, error: BaseException, job: EngineJob) -> BaseException:
         from distributed import KilledWorker
 
         if isinstance(error, KilledWorker):

@@ -64,7 +64,7 @@ class WorkerJobs(WorkerPlugin):  # type: ignore[misc]
         await asyncio.to_thread(self.processes.close)
 
 
-def run_in_process(
+def run_in_dask_process(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
     resources: tuple[str, ...],

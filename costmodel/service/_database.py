@@ -90,14 +90,14 @@ def open_database(place: str, *, create: bool = True) -> Engine:
     Raises:
         CostModelError: The place is neither, cannot be opened, or is a file that is not there or made.
     """
-    with told_as_one_sentence(place):
+    with explaining_failures(place):
         engine = _engine(place, create)
         _create_tables(engine)
         return engine
 
 
 @contextmanager
-def told_as_one_sentence(place: str) -> Iterator[None]:
+def explaining_failures(place: str) -> Iterator[None]:
     """Say which database fails, and how its driver says so.
 
     Raises:
@@ -106,12 +106,12 @@ def told_as_one_sentence(place: str) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        raise unanswered(place, error) from error
+        raise explain_failure(place, error) from error
 
 
-def unanswered(place: str, error: Exception) -> CostModelError:
+def explain_failure(place: str, error: Exception) -> CostModelError:
     """Say what a database that fails must do."""
-    first = str(error).splitlines()[0]
+    first = (str(error).splitlines() or [type(error).__name__])[0]
     return CostModelError(f"The job store {place} must be a database that answers, but: {first}.")
 
 

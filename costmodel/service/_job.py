@@ -13,12 +13,12 @@ from costmodel.reading import decode_json, exists, read_toml, refusing
 from costmodel.records._workload import Workload
 from costmodel.workloads._catalogue import catalogue
 
-RuleName = Literal["round-robin", "gradient", "expected-gain"]
-RunnerName = Literal["replay", "cpu", "cuda"]
-Count = Annotated[int, msgspec.Meta(ge=1)]
+_RuleName = Literal["round-robin", "gradient", "expected-gain"]
+_RunnerName = Literal["replay", "cpu", "cuda"]
+_Count = Annotated[int, msgspec.Meta(ge=1)]
 # Settings that may be paths.
 _PLACES = ("learn_from", "start_from", "replay", "model")
-Weight = Annotated[float, msgspec.Meta(gt=0.0)]
+_Weight = Annotated[float, msgspec.Meta(gt=0.0)]
 
 
 class TuneTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tune", tag_field="kind"):
@@ -31,8 +31,8 @@ class TuneTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tun
     """
 
     workload: str
-    sms: Count | None = None
-    weight: Weight = 1.0
+    sms: _Count | None = None
+    weight: _Weight = 1.0
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class CampaignTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=
 
     campaign: CampaignConfig
     out: str
-    weight: Weight = 1.0
+    weight: _Weight = 1.0
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     device: str | None = None
     model: str | None = None
     learner: str | None = None
-    screened: Count = 50_000
+    screened: _Count = 50_000
     stop_gain: float | None = None
     seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
 
@@ -96,10 +96,10 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     tasks: tuple[TuneTask | CampaignTask, ...]
-    trials: Count = 16
-    slice: Count | None = None
-    rule: RuleName = "round-robin"
-    runner: RunnerName = "replay"
+    trials: _Count = 16
+    slice: _Count | None = None
+    rule: _RuleName = "round-robin"
+    runner: _RunnerName = "replay"
     settings: TuneSettings = TuneSettings()
 
     @property
@@ -142,15 +142,15 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: str | None = None
-    workloads: dict[str, Weight] | tuple[str, ...] = ()
+    workloads: dict[str, _Weight] | tuple[str, ...] = ()
     network: str | None = None
-    sms: tuple[Count, ...] = ()
+    sms: tuple[_Count, ...] = ()
     campaign: str | None = None
     out: str | None = None
-    trials: Count = 16
-    slice: Count | None = None
-    rule: RuleName = "round-robin"
-    runner: RunnerName = "replay"
+    trials: _Count = 16
+    slice: _Count | None = None
+    rule: _RuleName = "round-robin"
+    runner: _RunnerName = "replay"
     settings: TuneSettings = TuneSettings()
 
     @classmethod
@@ -227,8 +227,8 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def decoded(text: str, where: str) -> Job:
-    """A job as it was stored.
+def decode_job(text: str, where: str) -> Job:
+    """Decode a job as it was stored.
 
     Raises:
         CostModelError: The text is none.
@@ -238,6 +238,6 @@ def decoded(text: str, where: str) -> Job:
         return decode_json(text, Job)
 
 
-def encoded(job: Any) -> str:
-    """JSON of a job or of what one gives."""
+def encode_json(job: Any) -> str:
+    """Encode a job, or what one gives, as JSON."""
     return msgspec.json.encode(job).decode()

@@ -86,8 +86,8 @@ class TaskLeases:
         return next((i for i, died in enumerate(reversed(in_vain)) if not died), len(in_vain))
 
 
-def served_s(connection: Connection, since: float, now: float) -> dict[str, float]:
-    """Seconds of workers that each submitter had of late."""
+def count_served_s(connection: Connection, since: float, now: float) -> dict[str, float]:
+    """Count the seconds of workers that each submitter had of late."""
     end = func.coalesce(LEASES.c.ended, LEASES.c.until)
     rows = connection.execute(
         select(JOBS.c.submitter, LEASES.c.begun, end)
@@ -101,7 +101,7 @@ def served_s(connection: Connection, since: float, now: float) -> dict[str, floa
     return served
 
 
-def claim(connection: Connection, lease: Lease, worker: ProcessMark, now: float) -> None:
+def claim_task(connection: Connection, lease: Lease, worker: ProcessMark, now: float) -> None:
     """Take a task.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import simpy
 from numpy.random import Generator as Random
 
-from costmodel.service._stage_times import StageTimes, drawn
+from costmodel.service._stage_times import StageTimes, draw_seconds
 
 Process = Generator[simpy.Event, Any, None]
 
@@ -59,9 +59,11 @@ class Machines:
         return self.gpus[next(self._tasks) % len(self.gpus)]
 
     def work(self, kernels: int, rng: Random) -> list[KernelWork]:
-        """What kernels cost: drawn beforehand, so that the same job is the same work on other machines."""
+        """Draw what kernels cost beforehand, so that the same job is the same work on other machines."""
         times = self._times
-        columns = [drawn(each, kernels, rng) for each in (times.engine_s, times.build_s, times.measure_s)]
+        columns = [
+            draw_seconds(each, kernels, rng) for each in (times.engine_s, times.build_s, times.measure_s)
+        ]
         return [KernelWork(*row) for row in zip(*columns, strict=True)]
 
     def build(self, work: KernelWork) -> Process:

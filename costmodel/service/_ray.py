@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import Any
 
-from costmodel.collector._engine import EngineLostError, EngineWorker, Job, WorkerDiedError
+from costmodel.collector._engine import EngineJob, EngineLostError, EngineWorker, WorkerDiedError
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.service._cluster import ClusterEngine, JobProcesses, is_of_this_machine
 
@@ -14,7 +14,7 @@ from costmodel.service._cluster import ClusterEngine, JobProcesses, is_of_this_m
 _PROCESSES = JobProcesses(1)
 
 
-def run_in_process(
+def run_in_ray_process(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
     resources: tuple[str, ...],
@@ -77,7 +77,7 @@ class RayEngine(ClusterEngine):
         self._is_own = bool(address) or not ray.is_initialized()
         if self._is_own:
             self._connect(address, settings)
-        self._task = ray.remote(run_in_process)
+        self._task = ray.remote(run_in_ray_process)
 
     def _connect(self, address: str | None, settings: dict[str, Any]) -> None:
         quiet = {"include_dashboard": False, "configure_logging": False} if address is None else {}
@@ -89,7 +89,7 @@ class RayEngine(ClusterEngine):
                 "`ray start --head`, of the same version of Ray and of Python."
             ) from error
 
-    def _run(self, job: Job, outcome: "Future[Any]") -> "Future[Any]":
+    def _run(self, job: EngineJob, outcome: "Future[Any]") -> "Future[Any]":
         resources = tuple(sorted(job.resources))
         settings = {"num_cpus": 1, "max_retries": self._retries, "resources": job.resources}
         run = self._task.options(name=job.name, **settings).remote(
@@ -104,7 +104,7 @@ class RayEngine(ClusterEngine):
         if self._ray.is_initialized():
             self._ray.cancel(run, force=True)
 
-    def _told(self, error: BaseException, job: Job) -> BaseException:
+    def _told(self, error: BaseException, job: EngineJob) -> BaseException:
         exceptions = self._ray.exceptions
         if isinstance(error, exceptions.RayTaskError):
             cause: BaseException = error.cause
@@ -115,7 +115,7 @@ class RayEngine(ClusterEngine):
             return self._lost(job)
         return error
 
-    def _lost(self, job: Job) -> EngineLostError:
+    def _lost(self, job: EngineJob) -> EngineLostError:
         return EngineLostError(
             f"Ray at {self._place} must live until `{job.name}` is done, but it was lost. Start it again, "
             "and submit what is missing."

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, exists, select, update
 
 from costmodel.service._database import JOBS, TASKS
-from costmodel.service._leases import Lease, TaskLeases, served_s
+from costmodel.service._leases import Lease, TaskLeases, count_served_s
 
 # Of MetaSchedule's GradientBased: weight of what was gained of late, and over how many slices.
 _ALPHA, _WINDOW = 0.2, 3
@@ -96,7 +96,7 @@ def _lately(task: TaskState) -> float:
 _FAIR_OVER_S = 86_400.0
 
 
-def jobs_in_order(connection: Connection, runner: str | None, now: float) -> list[Row[Any]]:
+def list_jobs_in_order(connection: Connection, runner: str | None, now: float) -> list[Row[Any]]:
     """The jobs that are not done, the one whose turn it is first.
 
     Args:
@@ -107,13 +107,13 @@ def jobs_in_order(connection: Connection, runner: str | None, now: float) -> lis
     is_open = exists().where(TASKS.c.job == JOBS.c.id, TASKS.c.state == "open")
     wanted = [JOBS.c.cancelled_at.is_(None), is_open, *([] if runner is None else [JOBS.c.runner == runner])]
     jobs = connection.execute(select(JOBS).where(*wanted)).all()
-    served = served_s(connection, now - _FAIR_OVER_S, now) if jobs else {}
+    served = count_served_s(connection, now - _FAIR_OVER_S, now) if jobs else {}
     return sorted(jobs, key=lambda job: (-job.priority, served.get(job.submitter, 0.0), job.id))
 
 
-def next_lease(connection: Connection, job: Row[Any], now: float) -> Lease | None:
+def choose_lease(connection: Connection, job: Row[Any], now: float) -> Lease | None:
     """The task of a job that is next, as a lease to claim; None where all are done or in somebody's hands."""
-    tasks = connection.execute(tasks_of(job.id)).all()
+    tasks = connection.execute(select_tasks(job.id)).all()
     leases = TaskLeases.of(connection, [task.id for task in tasks], now)
     asked = {task.id: held.trials for task in tasks if (held := leases[task.id].held)}
     left = job.total - _spent(job.total, tasks, asked)
@@ -129,7 +129,7 @@ def next_lease(connection: Connection, job: Row[Any], now: float) -> Lease | Non
 def settle(connection: Connection, job: int, allowed_deaths: int, now: float) -> None:
     """Close the tasks of a job of which enough is measured, and give up those that workers die of."""
     total = connection.scalar(select(JOBS.c.total).where(JOBS.c.id == job)) or 0
-    tasks = connection.execute(tasks_of(job)).all()
+    tasks = connection.execute(select_tasks(job)).all()
     open_ = [task.id for task in tasks if task.state == "open"]
     if total and _spent(total, tasks, {}) >= total:
         connection.execute(update(TASKS).where(TASKS.c.id.in_(open_)).values(state="done"))
@@ -144,7 +144,7 @@ def fail(connection: Connection, task: int, reason: str) -> None:
     connection.execute(update(TASKS).where(TASKS.c.id == task).values(state="failed", error=reason))
 
 
-def tasks_of(job: int) -> Any:
+def select_tasks(job: int) -> Any:
     """The query for the tasks of a job, in order."""
     return select(TASKS).where(TASKS.c.job == job).order_by(TASKS.c.position)
 

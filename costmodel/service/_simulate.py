@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from costmodel.service._machines import Machines, Process
     from costmodel.service._stage_times import CampaignWork, TuneWork
 
-JOBS = "jobs"
+_JOBS = "jobs"
 # A part that is taken for less than this share of the time is not what holds up the rest.
 _BUSY = 0.8
 # What all builders reach, fewer should.
@@ -62,7 +62,7 @@ class Simulated:
         """
         uses = {"builders": self.builder_use, "GPUs": self.gpu_use, "engine": self.engine_use}
         busiest = max(uses, key=lambda name: uses[name])
-        return busiest if uses[busiest] >= _BUSY else JOBS
+        return busiest if uses[busiest] >= _BUSY else _JOBS
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields and derived quantities, with units in their names."""

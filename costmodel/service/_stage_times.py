@@ -47,7 +47,7 @@ class StageTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     lane_slowdown: dict[int, float] = {}
 
     def __post_init__(self) -> None:
-        """Check what the types cannot say, also when a file is decoded."""
+        """Check what the types cannot say, also when a file is decode_job."""
         for name in ("build_s", "measure_s", "propose_s", "start_s", "engine_s"):
             seconds: tuple[float, ...] = getattr(self, name)
             if not seconds or not all(isfinite(each) and each >= 0.0 for each in seconds):
@@ -97,8 +97,8 @@ def load_times(file: Path | str) -> StageTimes:
     return read_json(str(found), StageTimes, "measured times of the stages of tuning")
 
 
-def drawn(seconds: tuple[float, ...], count: int, rng: np.random.Generator) -> list[float]:
-    """So many of the measured seconds, drawn with replacement."""
+def draw_seconds(seconds: tuple[float, ...], count: int, rng: np.random.Generator) -> list[float]:
+    """Draw so many of the measured seconds, with replacement."""
     return [float(each) for each in rng.choice(seconds, count)]
 
 
@@ -127,7 +127,10 @@ class TuneWork:
         """Make all trials."""
         env, gpu = machines.env, machines.next_gpu()
         batch, batches = batches_in_flight(1 + machines.places["builders"], self.trials, self.batch)
-        (start_s,), propose_s = drawn(times.start_s, 1, rng), drawn(times.propose_s, self.trials, rng)
+        (start_s,), propose_s = (
+            draw_seconds(times.start_s, 1, rng),
+            draw_seconds(times.propose_s, self.trials, rng),
+        )
         left = machines.work(self.trials, rng)
         in_flight: deque[list[tuple[KernelWork, Event]]] = deque()
         yield env.timeout(start_s)  # with the first proposal in it

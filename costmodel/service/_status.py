@@ -8,10 +8,10 @@ from sqlalchemy import Connection, Row
 
 from costmodel.records._candidate import Candidate
 from costmodel.service._leases import TaskLeases, worker_name
-from costmodel.service._schedule import tasks_of
+from costmodel.service._schedule import select_tasks
 
-TaskState = Literal["open", "done", "failed"]
-JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
+_TaskState = Literal["open", "done", "failed"]
+_JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class TaskStatus(msgspec.Struct, frozen=True):
         state: Whether the task is open, done or failed.
         trials: Number of candidates measured, without those of an unfinished slice.
         best_s: Best latency after each slice, in seconds.
-        expected_gain: See ``costmodel.service.Progress``.
+        expected_gain: See ``costmodel.service.TaskProgress``.
         worker: Host and process of the current worker; None if there is none.
         leases: Number of times that a worker took the task.
         deaths: Number of those workers that died on the task, or were lost.
@@ -47,7 +47,7 @@ class TaskStatus(msgspec.Struct, frozen=True):
 
     name: str
     weight: float
-    state: TaskState
+    state: _TaskState
     trials: int
     best_s: tuple[float, ...]
     expected_gain: float | None
@@ -81,7 +81,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     rule: str
     runner: str
     submitted_at: float
-    state: JobState
+    state: _JobState
     total: int
     tasks: tuple[TaskStatus, ...]
 
@@ -99,7 +99,7 @@ class JobStatus(msgspec.Struct, frozen=True):
 
 def read_status(connection: Connection, job: Row[Any], now: float) -> JobStatus:
     """A job by its row."""
-    rows = connection.execute(tasks_of(job.id)).all()
+    rows = connection.execute(select_tasks(job.id)).all()
     leases = TaskLeases.of(connection, [task.id for task in rows], now)
     tasks = tuple(_task_status(task, leases[task.id]) for task in rows)
     return JobStatus(
@@ -132,7 +132,7 @@ def _task_status(task: Row[Any], leases: TaskLeases) -> TaskStatus:
     )
 
 
-def _job_state(job: Row[Any], tasks: Sequence[TaskStatus]) -> JobState:
+def _job_state(job: Row[Any], tasks: Sequence[TaskStatus]) -> _JobState:
     if job.cancelled_at is not None:
         return "cancelled"
     states = {task.state for task in tasks}

@@ -14,14 +14,14 @@ from sqlalchemy.exc import IntegrityError
 from costmodel.errors import CostModelError
 from costmodel.processes import ProcessMark
 from costmodel.service import _leases as leases
-from costmodel.service._database import JOBS, TASKS, open_database, told_as_one_sentence
-from costmodel.service._job import Job, decoded, encoded
+from costmodel.service._database import JOBS, TASKS, explaining_failures, open_database
+from costmodel.service._job import Job, decode_job, encode_json
 from costmodel.service._leases import Lease
-from costmodel.service._schedule import fail, jobs_in_order, next_lease, settle
+from costmodel.service._schedule import choose_lease, fail, list_jobs_in_order, settle
 from costmodel.service._status import Answer, JobStatus, read_status
 
 
-class Progress(msgspec.Struct, frozen=True):
+class TaskProgress(msgspec.Struct, frozen=True):
     """Result of a slice of a task.
 
     Attributes:
@@ -104,7 +104,7 @@ class JobStore:
             "rule": job.rule,
             "total": job.total,
             "slice": job.largest_slice,
-            "specification": encoded(job),
+            "specification": encode_json(job),
         }
         with self._changing() as connection:
             id_ = connection.scalar(insert(JOBS).values(values).returning(JOBS.c.id))
@@ -138,7 +138,7 @@ class JobStore:
         """
         with self._reading() as connection:
             row = self._row(connection, id_)
-        return decoded(row.specification, f"Job {id_} ({row.name}) of {self.place}")
+        return decode_job(row.specification, f"Job {id_} ({row.name}) of {self.place}")
 
     def cancel(self, id_: int) -> None:
         """Cancel a job. Its workers stop after the measurement in progress.
@@ -162,10 +162,10 @@ class JobStore:
         Args:
             runner: Take only jobs that are measured by this runner. Default: any.
         """
-        with told_as_one_sentence(self.place):
+        with explaining_failures(self.place):
             while (lease := self._next(runner)) is not None:
                 with suppress(IntegrityError), self._engine.begin() as connection:
-                    leases.claim(connection, lease, ProcessMark.own(), self._clock())
+                    leases.claim_task(connection, lease, ProcessMark.own(), self._clock())
                     return lease
         return None
 
@@ -182,7 +182,7 @@ class JobStore:
         with self._changing() as connection:
             return leases.renew(connection, lease, made, self._clock())
 
-    def end(self, lease: Lease, progress: Progress | None = None) -> None:
+    def end(self, lease: Lease, progress: TaskProgress | None = None) -> None:
         """Release a task, with the result of its slice, or with none if the slice was interrupted.
 
         Raises:
@@ -197,9 +197,9 @@ class JobStore:
             found = [] if progress.answer.latency_s is None else [progress.answer.latency_s]
             values = {
                 "trials": progress.trials,
-                "best_s": encoded([*known, *found]),
+                "best_s": encode_json([*known, *found]),
                 "expected_gain": progress.expected_gain,
-                "answer": encoded(progress.answer),
+                "answer": encode_json(progress.answer),
                 "state": "done" if progress.is_done else "open",
             }
             connection.execute(update(TASKS).where(TASKS.c.id == lease.task).values(values))
@@ -218,17 +218,17 @@ class JobStore:
     def served_s(self) -> dict[str, float]:
         """Return the seconds of worker time that each submitter has had."""
         with self._reading() as connection:
-            return leases.served_s(connection, 0.0, self._clock())
+            return leases.count_served_s(connection, 0.0, self._clock())
 
     def _next(self, runner: str | None) -> Lease | None:
         """The task that is next, as a lease to claim."""
         now = self._clock()
         with self._reading() as connection:
-            jobs = jobs_in_order(connection, runner, now)
+            jobs = list_jobs_in_order(connection, runner, now)
         for job in jobs:
             with self._changing() as connection:
                 settle(connection, job.id, self._allowed_deaths, now)
-                if lease := next_lease(connection, job, now):
+                if lease := choose_lease(connection, job, now):
                     return lease
         return None
 
@@ -243,10 +243,10 @@ class JobStore:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with told_as_one_sentence(self.place), self._engine.connect() as connection:
+        with explaining_failures(self.place), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
-        with told_as_one_sentence(self.place), self._engine.begin() as connection:
+        with explaining_failures(self.place), self._engine.begin() as connection:
             yield connection

@@ -22,12 +22,12 @@ from costmodel.files import check_not_open_to_all
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
-from costmodel.service._database import unanswered
+from costmodel.service._database import explain_failure
 from costmodel.service._job import CampaignTask, Job, TuneTask
 from costmodel.service._leases import LEASE_S, Lease, LeaseLostError
 from costmodel.service._open_engine import open_engine
 from costmodel.service._status import Answer
-from costmodel.service._store import JobStore, Progress
+from costmodel.service._store import JobStore, TaskProgress
 from costmodel.tuning._collect import collect
 from costmodel.tuning._places import Cpu, Gpu, Place, Replay
 from costmodel.tuning._prior import Prior
@@ -59,7 +59,7 @@ class Slice:
 
     job: int
     name: str
-    progress: Progress | None
+    progress: TaskProgress | None
     reason: str = ""
 
 
@@ -141,11 +141,11 @@ def _worked(store: JobStore, lease: Lease, means: _Means) -> Slice:
         _let_go(store, lease)
         return Slice(lease.job, name, None, str(error))
     except Exception as error:  # whatever a task does costs that task at most
-        if is_of_worker(error):
+        if lacks_means(error):
             _let_go(store, lease)
             if isinstance(error, CostModelError | OSError):
                 raise
-            raise unanswered(store.place, error) from error
+            raise explain_failure(store.place, error) from error
         reason = str(error) if isinstance(error, CostModelError) else f"{type(error).__name__}: {error}"
         return _failed(store, lease, name, reason)
     except BaseException:  # interrupted: another worker may go on at once
@@ -168,7 +168,9 @@ def _failed(store: JobStore, lease: Lease, name: str, reason: str) -> Slice:
     return Slice(lease.job, name, None, reason)
 
 
-def _done(store: JobStore, job: Job, lease: Lease, means: _Means, made: Callable[[Any], None]) -> Progress:
+def _done(
+    store: JobStore, job: Job, lease: Lease, means: _Means, made: Callable[[Any], None]
+) -> TaskProgress:
     """Do a task as far as a lease says."""
     task = job.tasks[lease.position]
     if isinstance(task, CampaignTask):
@@ -183,7 +185,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     lease: Lease,
     means: _Means,
     made: Callable[[Any], None],
-) -> Progress:
+) -> TaskProgress:
     settings = job.settings
     result = tune(
         task.workload,
@@ -203,7 +205,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     )
     (latency_s,), candidate = result.best.latency_s, result.best.candidate
     trials = max(len(search.result.trials) for search in result.searches)
-    return Progress(
+    return TaskProgress(
         trials=trials,
         answer=Answer(result.answer, latency_s, candidate),
         expected_gain=result.expected_gain,
@@ -227,7 +229,7 @@ def _place(job: Job, lease: Lease, means: _Means) -> Place:
     return Gpu(records, kernels, engine, lanes=means.lanes)
 
 
-def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> Progress:
+def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> TaskProgress:
     store = CampaignFolder(Path(task.out)).store
     _check_is_of_campaigns(Path(task.out))
     earlier = iter(range(sum(1 for _ in read_records(store)) if exists(store) else 0))
@@ -237,7 +239,7 @@ def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) 
             made(measurement)
 
     found = collect(task.campaign, task.out, engine=engine, on_measurement=tell)
-    return Progress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
+    return TaskProgress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
 
 
 def _check_is_of_campaigns(folder: Path) -> None:
@@ -338,7 +340,7 @@ class Building:
         self._opened = self._folder = None
 
 
-def is_of_worker(error: BaseException | None) -> bool:
+def lacks_means(error: BaseException | None) -> bool:
     """Tell whether another worker may do what this one fails at.
 
     So it is where a device, a package, the engine, the database or room on the disk is missing here. What met

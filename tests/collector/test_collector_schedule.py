@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costmodel.collector import CampaignConfig
 from costmodel.collector.campaign._config import MpsPlan
-from costmodel.collector.campaign._schedule import Schedule
+from costmodel.collector.campaign._schedule import CampaignSchedule
 from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
 from costmodel.records import Candidate, Config, Measurement, Outcome, Platform, Workload
@@ -42,9 +42,9 @@ configs = st.builds(
 )
 
 
-def schedule_of(config: CampaignConfig) -> Schedule:
+def schedule_of(config: CampaignConfig) -> CampaignSchedule:
     under_mps = config.mps.sms if config.mps else ()
-    return Schedule(
+    return CampaignSchedule(
         config,
         [COLLECTOR.platform(sms) for sms in config.sms],
         [COLLECTOR.platform(sms, "mps") for sms in under_mps],
@@ -163,5 +163,5 @@ def test_finalists_are_the_fastest_of_each_shared_budget_once() -> None:
 def test_two_budgets_on_one_platform_are_refused() -> None:
     coarse = FakeCollector(granularity=8)
     with pytest.raises(CostModelError, match="9 and 16 both get 16 "):
-        Schedule(CONFIG, [coarse.platform(9), coarse.platform(16)])
-    Schedule(CONFIG, [coarse.platform(9)], [coarse.platform(16, "mps")])
+        CampaignSchedule(CONFIG, [coarse.platform(9), coarse.platform(16)])
+    CampaignSchedule(CONFIG, [coarse.platform(9)], [coarse.platform(16, "mps")])

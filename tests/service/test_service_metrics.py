@@ -11,7 +11,7 @@ from costmodel.errors import CostModelError
 from costmodel.service import JobFile, JobStore
 from costmodel.service._metrics import serve_metrics
 from costmodel.service._status import Answer
-from costmodel.service._store import Progress
+from costmodel.service._store import TaskProgress
 
 pytestmark = pytest.mark.white_box
 
@@ -48,7 +48,7 @@ def test_each_scrape_tells_where_jobs_stand(place: str, scraped: Scrape) -> None
     first = store.lease()
     assert first is not None
     now += 30.0
-    store.end(first, Progress(4, Answer(("Run it.",), 1e-3), is_done=True))
+    store.end(first, TaskProgress(4, Answer(("Run it.",), 1e-3), is_done=True))
     second = store.lease()
     assert second is not None
     store.fail(second, "No such kernel.")

@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.service import JobFile, JobStore, work
 from costmodel.service._leases import LEASE_S, LeaseLostError
 from costmodel.service._status import Answer
-from costmodel.service._store import Progress
+from costmodel.service._store import TaskProgress
 
 pytestmark = pytest.mark.white_box
 
@@ -45,7 +45,7 @@ def job(*names, trials=8, **settings):
 
 
 def progress(trials, latency_s=1e-3, **settings):
-    return Progress(trials, Answer(("Run it.",), latency_s), **settings)
+    return TaskProgress(trials, Answer(("Run it.",), latency_s), **settings)
 
 
 def test_a_job_is_told_as_it_was_submitted(store):
@@ -224,7 +224,7 @@ def test_a_corrupted_specification_is_refused_by_name(store, place, text, told):
             sqlalchemy.text("UPDATE costmodel_jobs SET specification = :text WHERE id = :id"),
             {"text": text, "id": id_},
         )
-    with pytest.raises(CostModelError, match=rf"Job {id_} \(mine\) of .* must hold .*{told}"):
+    with pytest.raises(CostModelError, match=rf"Job {id_} \(mine\) of .* must be .*{told}"):
         store.job(id_)
     work(store, once=True, on_slice=lambda part: store.cancel(whole) if part.job == id_ else None)
     assert store.show(id_).tasks[0].error.startswith(f"Job {id_} (mine)")

@@ -56,7 +56,7 @@ def _give_way() -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # building needs no GPU, and a CUDA context costs memory on it
 
 
-def build_kernel(
+def build_on_worker(
     source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
 ) -> Built:
     """Build a candidate in ``folder``; in a worker that nobody prepared this takes the time of the job."""
@@ -70,7 +70,7 @@ def build_once(
     """Build a candidate while no other process builds it in ``folder``; one that comes later reads it."""
     with (folder / ".turns").open("ab") as turns:
         fcntl.lockf(turns, fcntl.LOCK_EX, 1, int(candidate.candidate_id[:15], 16))  # until it is closed
-        return build_kernel(source, candidate, kind, architecture, folder)
+        return build_on_worker(source, candidate, kind, architecture, folder)
 
 
 def build_or_read(
@@ -78,10 +78,10 @@ def build_or_read(
 ) -> Built:
     """Build a candidate unless it is in ``folder``, and say what tells its artifact from any other."""
     built = source.build(candidate, kind, architecture, folder)
-    return replace(built, sha256=sha256_of(built.library)) if built.library else built
+    return replace(built, sha256=hash_artifact(built.library)) if built.library else built
 
 
-def sha256_of(artifact: Path) -> str:
+def hash_artifact(artifact: Path) -> str:
     """The hash of a file."""
     return hashlib.sha256(artifact.read_bytes()).hexdigest()
 

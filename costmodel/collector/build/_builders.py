@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from costmodel.collector._engine import Engine, EngineLostError, WorkerDiedError
 from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.build._build import (
-    build_kernel,
+    build_on_worker,
     build_once,
     build_or_read,
+    hash_artifact,
     prepare_build_worker,
     reference_name,
-    sha256_of,
     write_reference,
 )
 from costmodel.files import write_whole
@@ -147,7 +147,7 @@ class Builders:
             return _done(build_or_read(*job, self._kernels))  # which only reads it
         return submit_elsewhere(
             self._engine,
-            build_kernel,
+            build_on_worker,
             *job,
             folder=self._kernels,
             moved=lambda built: replace(built, library=built.library and self._kernels / built.library.name),
@@ -178,7 +178,7 @@ class Builders:
             return Built(Outcome.TIMEOUT, error=f"the build took more than {self._timeout_s:g} s"), None
         except WorkerDiedError as error:
             return Built(Outcome.COMPILE_ERROR, error=f"the build worker died ({error.reason})"), None
-        if built.sha256 and built.library and (found := sha256_of(built.library)) != built.sha256:
+        if built.sha256 and built.library and (found := hash_artifact(built.library)) != built.sha256:
             self._forget(candidate)
             return Built(
                 Outcome.COMPILE_ERROR,

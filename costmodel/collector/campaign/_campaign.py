@@ -16,7 +16,7 @@ from costmodel.collector._engine import EngineLostError
 from costmodel.collector.campaign._collector import Collector, Draw, draw_at_random
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.collector.campaign._schedule import Batch, Schedule
+from costmodel.collector.campaign._schedule import Batch, CampaignSchedule
 from costmodel.collector.runners._base import Request
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import open_sources
@@ -74,7 +74,7 @@ class Campaign:
         folder.claim(config)
         self._config, self._collector, self._folder, self._draw = config, collector, folder, draw
         under_mps = config.mps.sms if config.mps else ()
-        self._schedule = Schedule(
+        self._schedule = CampaignSchedule(
             config,
             [collector.platform(sms) for sms in config.sms],
             _at_once(lambda sms: collector.platform(sms, "mps"), under_mps),
@@ -126,7 +126,7 @@ class _Run:
         collector: Collector,
         folder: CampaignFolder,
         draw: Draw | None,
-        schedule: Schedule,
+        schedule: CampaignSchedule,
         store: RecordStore,
     ) -> None:
         self._config, self._collector, self._folder = config, collector, folder

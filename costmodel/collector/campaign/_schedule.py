@@ -15,7 +15,7 @@ from costmodel.records._platform import Platform
 Batch = list[Request]
 
 
-class Schedule:
+class CampaignSchedule:
     """The requests of a campaign, in batches that are timed side by side.
 
     Args:

@@ -11,11 +11,11 @@ from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import Repeats, Timing, runs_within, time_kernels
 from costmodel.collector.device._worker import ClosableStopwatch
 
-Lane = Callable[[Any], ClosableStopwatch]
+_OpenLane = Callable[[Any], ClosableStopwatch]
 
 
 def time_side_by_side(
-    kernels: Mapping[str, Any], lanes: Sequence[Lane], timing: Timing, pace: Pace
+    kernels: Mapping[str, Any], lanes: Sequence[_OpenLane], timing: Timing, pace: Pace
 ) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
     """Time kernels on all partitions at once, each beside others.
 
@@ -58,7 +58,7 @@ def time_side_by_side(
     return found
 
 
-def _open(lane: Lane, kernel: Any, cleanup: ExitStack) -> ClosableStopwatch:
+def _open(lane: _OpenLane, kernel: Any, cleanup: ExitStack) -> ClosableStopwatch:
     """A stopwatch that is closed with the lane."""
     watch = lane(kernel)
     cleanup.callback(watch.close)

@@ -53,7 +53,7 @@ class KernelJob(msgspec.Struct, frozen=True):
     lane: range | None = None
 
 
-class Argument(msgspec.Struct, frozen=True):
+class ArrayArgument(msgspec.Struct, frozen=True):
     """An array argument of a module.
 
     Attributes:
@@ -76,7 +76,7 @@ class ModuleJob(msgspec.Struct, frozen=True):
     """
 
     library: Path
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArrayArgument, ...]
     sms: int
     timing: Timing
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.collector.device._job import Argument
+from costmodel.collector.device._job import ArrayArgument
 from costmodel.kernels.metaschedule._without_torch import import_tvm_for
 from costmodel.records._platform import TargetKind
 
@@ -98,7 +98,7 @@ class TvmRuntime(Runtime):
         copy: NDArray[Any] = array.numpy()
         return copy
 
-    def random_arrays(self, arguments: Sequence[Argument]) -> list[Any]:
+    def random_arrays(self, arguments: Sequence[ArrayArgument]) -> list[Any]:
         """Arrays on the device, full of what TVM's own runner measures with."""
         fill = self._tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")
         arrays = [self._tvm.runtime.empty(each.shape, each.dtype, self._device) for each in arguments]

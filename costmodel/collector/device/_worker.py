@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from costmodel.collector.device._job import (
-    Argument,
+    ArrayArgument,
     KernelFaultError,
     KernelJob,
     ModuleJob,
@@ -58,7 +58,7 @@ class DeviceWorker:
         for artifact in artifacts:
             self.use_runtime(artifact)
         self._kept = KeptData()
-        self._random: tuple[tuple[Argument, ...], list[Any]] = (), []
+        self._random: tuple[tuple[ArrayArgument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
 
     def describe(self) -> tuple[Device, dict[str, str]]:
@@ -160,7 +160,7 @@ class DeviceWorker:
             lambda: WorkloadData(job.source, job.workload, job.reference, self.runtime),
         )
 
-    def _random_arrays(self, arguments: tuple[Argument, ...]) -> list[Any]:
+    def _random_arrays(self, arguments: tuple[ArrayArgument, ...]) -> list[Any]:
         """Arguments of a module, the same as before where they are alike: a task's kernels share memory."""
         if self._random[0] != arguments:
             assert isinstance(self.runtime, TvmRuntime)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from costmodel.collector._engine import Engine
 from costmodel.collector._locks import HeldFolder
 from costmodel.collector.build._builders import Builders, start_build_workers
-from costmodel.collector.device._job import Argument, DeviceSetup, ModuleJob, Timed
+from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob, Timed
 from costmodel.collector.device._timing import Timing
 from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
@@ -242,7 +242,7 @@ class DeviceRunner(Runner):
         return outcome
 
     def time_module(
-        self, library: Path, arguments: Sequence[Argument], platform: Platform
+        self, library: Path, arguments: Sequence[ArrayArgument], platform: Platform
     ) -> "Future[Timed]":
         """Time a module that somebody built, on random arguments and without a look at its output.
 

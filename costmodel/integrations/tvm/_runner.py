@@ -9,7 +9,7 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collector.device._job import Argument, Timed
+from costmodel.collector.device._job import ArrayArgument, Timed
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import RUNNERS
 from costmodel.records._platform import Isolation, TargetKind
@@ -80,10 +80,10 @@ class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         return self._runner.time_module(Path(str(asked.artifact_path)), arguments, self.platform)
 
 
-def _argument(info: Sequence[Any]) -> Argument:
+def _argument(info: Sequence[Any]) -> ArrayArgument:
     """``["TENSOR", dtype, shape]``, the only kind of argument that MetaSchedule knows."""
     _, dtype, shape = info
-    return Argument(str(dtype), tuple(int(size) for size in shape))
+    return ArrayArgument(str(dtype), tuple(int(size) for size in shape))
 
 
 @derived_object
