@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.records._platform import Device
+    from costmodel.transfer._store import ModelCard
     from costmodel.transfer.prediction._model import Model
-    from costmodel.transfer.storage._store import ModelCard
 
 
 def print_sweep(title: str, table: "pd.DataFrame", names: Sequence[str], ends: str) -> None:
@@ -70,7 +70,7 @@ def info(file: FileArgument, json: JsonOption = None) -> None:
     Examples:
     - `costmodel model info h100.costmodel`
     """
-    from costmodel.transfer.storage._store import read_card
+    from costmodel.transfer._store import read_card
 
     card = read_card(file)
     _print_card(file, card)
@@ -256,7 +256,7 @@ def _readable(value: Any) -> str:
 
 def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
     """Columns that the ranking does not have are left out; notes that all rows share are one line."""
-    from costmodel.transfer.prediction._notes import NOTE_SEPARATOR
+    from costmodel.transfer.prediction._ranking import NOTE_SEPARATOR
 
     notes = [note.split(NOTE_SEPARATOR) for note in ranking.get("note", [""] * len(ranking))]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)]

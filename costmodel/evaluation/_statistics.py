@@ -22,7 +22,9 @@ def statistics(values: "pd.Series[float]", clusters: "pd.Series[Any]") -> dict[s
     }
 
 
-def compare(scores: pd.DataFrame, baseline: pd.DataFrame, clusters: "pd.Series[Any]") -> dict[str, Any]:
+def compare_paired(
+    scores: pd.DataFrame, baseline: pd.DataFrame, clusters: "pd.Series[Any]"
+) -> dict[str, Any]:
     """Paired differences from a baseline and win rates.
 
     Args:

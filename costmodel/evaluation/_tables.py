@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.evaluation._judge import KS, RANDOM, WHOLE_DEVICE
-from costmodel.evaluation._statistics import compare, coverage, gap, statistics
+from costmodel.evaluation._statistics import compare_paired, coverage, gap, statistics
 
 if TYPE_CHECKING:
     from costmodel.evaluation._report import EvaluationReport
@@ -33,11 +33,11 @@ def summary_table(report: "EvaluationReport") -> pd.DataFrame:
 
 
 def comparison(report: "EvaluationReport", baseline: str) -> list[dict[str, Any]]:
-    """Each other learner's Score@k against a baseline's on the same tasks, see ``compare``."""
+    """Each other learner's Score@k against a baseline's on the same tasks, see ``compare_paired``."""
     of = {name: _of(report, name).groupby("task")[_SCORES].mean() for name in report.learners}
     cluster = report.tasks.groupby("task")[report.cluster].first()
     return [
-        {"learner": name, "baseline": baseline, **compare(of[name], of[baseline], cluster)}
+        {"learner": name, "baseline": baseline, **compare_paired(of[name], of[baseline], cluster)}
         for name in report.learners
         if name not in (baseline, WHOLE_DEVICE)
     ]

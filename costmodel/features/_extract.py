@@ -10,7 +10,14 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.columns import Column
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._data_facts import data_features
-from costmodel.features._facts import ConfigFacts, Launches, batch_facts, candidate_facts, distinct, stacked
+from costmodel.features._facts import (
+    ConfigFacts,
+    Launches,
+    batch_facts,
+    candidate_facts,
+    distinct_objects,
+    stacked,
+)
 from costmodel.features._feature import Values, values_of
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
 from costmodel.features._parameters import batch_parameters, parameter_features
@@ -66,9 +73,9 @@ def extract(
             "candidates and platforms must have the same length, "
             f"but got {len(candidates)} candidates and {len(platforms)} platforms"
         )
-    kernels, row = distinct(candidates)
-    workloads, workload_row = distinct([candidate.workload for candidate in kernels])
-    limits = platform_limits(*distinct(platforms))
+    kernels, row = distinct_objects(candidates)
+    workloads, workload_row = distinct_objects([candidate.workload for candidate in kernels])
+    limits = platform_limits(*distinct_objects(platforms))
     facts = candidate_facts(kernels, launches).take(row)
     columns, launched = _columns(workloads, workload_row[row], limits, facts)
     of_families, family_values = parameter_features(kernels)

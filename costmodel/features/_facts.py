@@ -92,8 +92,8 @@ def _widened(facts: FloatArray, width: int) -> FloatArray:
 T = TypeVar("T")
 
 
-def distinct(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:
-    """The distinct objects by identity in order of appearance, and each row's position among them."""
+def distinct_objects(objects: Sequence[T]) -> tuple[list[T], NDArray[np.intp]]:
+    """Return the distinct objects by identity, in order of appearance, and each row's position among them."""
     position: dict[int, int] = {}
     row = [position.setdefault(id(item), len(position)) for item in objects]
     first = dict(zip(reversed(row), reversed(objects), strict=True))

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.features._facts import candidate_facts, distinct
+from costmodel.features._facts import candidate_facts, distinct_objects
 from costmodel.features._platform import Limits, platform_limits
 from costmodel.features._times import L2_BYTES_PER_CLOCK, occupancy_of
 from costmodel.records._candidate import Candidate
@@ -76,9 +76,9 @@ def latency_parts(
     Of a kernel of which no launch is known, the work goes with 1 / SMs, and with the geometric mean of what
     the clock and what float32 lanes say, as nothing tells which of these it waits for.
     """
-    kernels, row = distinct(candidates)
+    kernels, row = distinct_objects(candidates)
     launches = candidate_facts(kernels, "estimated").take(row).launches
-    limits = platform_limits(*distinct(platforms))
+    limits = platform_limits(*distinct_objects(platforms))
     known = ~np.isnan(launches["blocks"])
     needed = _bytes(kernels, row, launches)
     traffic = np.maximum(0.0, needed - settings.held_share * np.nan_to_num(limits.l2_bytes))

@@ -41,9 +41,9 @@ _OWN_LEARNERS = {
 _OWN_CLASSES = {
     "AboveAnalytic": _OWN_LEARNERS["stack-above-analytic"],
     "AnalyticPrior": _OWN_LEARNERS["analytic"],
-    "Conformal": "costmodel.transfer.uncertainty._conformal",
-    "FromScratch": "costmodel.transfer.models._scratch",
-    "Guarded": "costmodel.transfer.guard._guarded",
+    "Conformal": "costmodel.transfer.models._conformal",
+    "FromScratch": "costmodel.transfer.models._residual",
+    "Guarded": "costmodel.transfer.models._guarded",
     "KernelRidge": _OWN_LEARNERS["kernel-ridge"],
     "KnownElsewhere": _OWN_LEARNERS["known-elsewhere"],
     "MultitaskNetwork": _OWN_LEARNERS["network"],

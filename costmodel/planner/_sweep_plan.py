@@ -15,7 +15,7 @@ from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 from costmodel.records._sweep import Sweep, swept_devices
-from costmodel.transfer.hardware._swept import draw_swept
+from costmodel.transfer.prediction._sweep import draw_swept
 
 if TYPE_CHECKING:
     from costmodel.planner._latencies import Latencies

@@ -7,9 +7,9 @@ from costmodel.errors import CostModelError, did_you_mean
 from costmodel.learners._base import Learner
 from costmodel.learners._registry import learner_class, learner_names
 from costmodel.transfer._base import StorableModel
-from costmodel.transfer.guard._guarded import Guarded
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._guarded import Guarded
 from costmodel.transfer.models._residual import Residual
-from costmodel.transfer.uncertainty._conformal import Conformal
 
 # Each takes a model, the columns and a seed, and returns the wrapped model.
 WRAPPERS: Mapping[str, Callable[[StorableModel, Sequence[Column], int], StorableModel]] = {

@@ -1,14 +1,33 @@
 """Choose what to measure first of a new task."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
-from costmodel.transfer._blas import one_blas_thread
-from costmodel.transfer.uncertainty._rehearsal import std_of
+from costmodel.transfer.models._quantiles import std_of
+
+_lock = threading.RLock()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, and let one caller at a time do so.
+
+    Matrices of a few hundred rows gain nothing from more, and where several trials are proposed by threads
+    (``n_jobs`` of Optuna) those of BLAS get into each other's way: with 2 x 2 threads on 2 cores a search
+    took eight times as long as with one. The number of threads is one for the process: were it set and
+    restored by several callers at once, the last would restore what another had set.
+    """
+    with _lock, threadpool_limits(1, user_api="blas"):
+        yield
+
 
 # Candidates that are looked at for each one to choose: beyond them, what is informative is not good.
 _CONSIDERED = 30
@@ -145,3 +164,16 @@ def _greedy(log_latency: FloatArray, k: int, best_s: float | None) -> Positions:
         chosen.append(int(np.argmax(gain)) if chosen or best_s is not None else 0)
         listed = np.maximum(listed, score[chosen[-1]])
     return np.array(chosen, dtype=np.intp)
+
+
+def rank_correlation(a: FloatArray, b: FloatArray) -> float:
+    """Spearman's rank correlation; equal values share their mean rank, and without variation it is 0."""
+    ranks = [_mean_ranks(values) for values in (a, b)]
+    centred = [rank - rank.mean() for rank in ranks]
+    norm = float(np.sqrt(np.square(centred[0]).sum() * np.square(centred[1]).sum()))
+    return float(centred[0] @ centred[1]) / norm if norm > 0.0 else 0.0
+
+
+def _mean_ranks(values: FloatArray) -> FloatArray:
+    _, position, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2.0)[position])

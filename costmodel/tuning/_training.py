@@ -24,9 +24,9 @@ from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._make import make_model
+from costmodel.transfer._metadata import ModelMetadata, software_versions
 from costmodel.transfer._rows import LearningRows
 from costmodel.transfer.prediction._model import Model
-from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
 
 if TYPE_CHECKING:
     import pandas as pd

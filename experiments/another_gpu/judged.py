@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from costmodel.transfer.hardware._carry import Carried
-from costmodel.transfer.hardware._spread import Spread
+from costmodel.transfer._carry import Carried, Spread
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from recorded import SMS, Recorded
 from rules import RULES
 
 from costmodel.features._latency_parts import PartSettings
-from costmodel.transfer.hardware._spread import Spread
+from costmodel.transfer._carry import Spread
 
 # What is chosen from, on the other datasets.
 STARTS_S, WARPS, HELD, EFFICIENCY = (1e-6, 2e-6, 3e-6), (4.0, 8.0, 16.0), (0.3, 0.5), (0.6, 0.8)

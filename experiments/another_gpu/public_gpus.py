@@ -10,7 +10,7 @@ from recorded import Recorded
 from rules import RULES
 
 from costmodel.records import Device
-from costmodel.transfer.hardware._spread import Spread
+from costmodel.transfer._carry import Spread
 
 OURS = "carried over"
 

@@ -14,7 +14,7 @@ from costmodel.features._latency_parts import LatencyParts, PartSettings, latenc
 from costmodel.features._table import FeatureTable
 from costmodel.records import Candidate, Platform
 from costmodel.transfer import TransferModel, make_model
-from costmodel.transfer.hardware._carry import Carried, carry_parts
+from costmodel.transfer._carry import Carried, carry_parts
 
 SMS = (8, 16, 32, 64, 96, 132)
 

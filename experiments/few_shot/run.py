@@ -25,9 +25,8 @@ from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import TransferModel, make_model, shortlist
 from costmodel.transfer._plan import choose_first
-from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
-from costmodel.transfer.models._scratch import FromScratch
 from costmodel.transfer.models._source_mixture import SourceMixture
 
 sys.path.append(str(Path(__file__).parents[1]))

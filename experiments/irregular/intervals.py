@@ -10,7 +10,7 @@ from choices import Rows
 from costmodel.arrays import FloatArray
 from costmodel.learners import coverage_score
 from costmodel.learners._metrics import median_width
-from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
+from costmodel.transfer.models._quantiles import MondrianQuantiles
 
 # By what errors are looked at quite apart. By SMs they are within each, drawn towards those of all SMs.
 CALIBRATIONS: Mapping[str, list[str]] = {"all together": [], "family and calls": ["kind", "is_call"]}

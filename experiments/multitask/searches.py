@@ -16,9 +16,8 @@ from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.search._acquisition import improvement_of_posterior
 from costmodel.transfer import StorableModel, TransferModel, make_model
 from costmodel.transfer._plan import Posterior
-from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
-from costmodel.transfer.models._scratch import FromScratch
 
 NEAR = 1.05
 AT_RANDOM = 3  # measurements of a search that knows no other task

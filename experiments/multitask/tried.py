@@ -13,7 +13,7 @@ from costmodel.learners._scaler import Scaler
 from costmodel.learners._training import first_rows
 from costmodel.transfer import StorableModel, TransferModel
 from costmodel.transfer._base import Predictor
-from costmodel.transfer._rank import rank_correlation
+from costmodel.transfer._plan import rank_correlation
 
 BEST = 3  # configs of a source whose mean is its optimum: one alone is a draw among near-equals
 

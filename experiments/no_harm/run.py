@@ -19,9 +19,8 @@ from costmodel.features._table import FeatureTable
 from costmodel.learners import KernelRidge
 from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import TransferModel
-from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.models._residual import Residual
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._guarded import Guarded
+from costmodel.transfer.models._residual import FromScratch, Residual
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -25,7 +25,7 @@ from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch
 from costmodel.transfer import Model, StorableModel, load_model, make_model
-from costmodel.transfer.storage._metadata import ModelMetadata
+from costmodel.transfer._metadata import ModelMetadata
 from costmodel.workloads.relax._recognise import relax_kernels
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

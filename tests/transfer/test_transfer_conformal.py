@@ -10,12 +10,10 @@ from costmodel.learners import Prediction, RidgeLearner
 from costmodel.learners._random import RandomLearner
 from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.transfer import make_model
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._familiarity import Familiarity, group_codes, group_folds, twin_codes
+from costmodel.transfer.models._quantiles import MondrianQuantiles, Rehearsed, ShotQuantiles, rehearse
 from costmodel.transfer.models._residual import Residual
-from costmodel.transfer.uncertainty._conformal import Conformal
-from costmodel.transfer.uncertainty._familiarity import Familiarity
-from costmodel.transfer.uncertainty._folds import group_codes, group_folds, twin_codes
-from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
-from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse
 
 pytestmark = pytest.mark.white_box
 

@@ -3,12 +3,11 @@ import pytest
 from costmodel.learners import RidgeLearner
 from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.testing import TRANSFER_CHECKS
-from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._guarded import Guarded
+from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
-from costmodel.transfer.models._scratch import FromScratch
 from costmodel.transfer.models._source_mixture import SourceMixture
-from costmodel.transfer.uncertainty._conformal import Conformal
 
 pytestmark = pytest.mark.white_box
 

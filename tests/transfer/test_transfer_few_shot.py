@@ -7,15 +7,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from costmodel.learners import KernelRidge
 from costmodel.learners._source_rules import WeightedConsensus
-from costmodel.transfer._plan import choose_first
-from costmodel.transfer._rank import rank_correlation
-from costmodel.transfer.guard._alone import Alone
-from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.guard._turns import transfer_turns
-from costmodel.transfer.guard._units import in_common_unit
+from costmodel.transfer._plan import choose_first, rank_correlation
+from costmodel.transfer.models._alone import Alone, transfer_turns
 from costmodel.transfer.models._calibrated import Calibrated
-from costmodel.transfer.models._residual import Residual
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._guarded import Guarded, in_common_unit
+from costmodel.transfer.models._residual import FromScratch, Residual
 
 pytestmark = pytest.mark.white_box
 

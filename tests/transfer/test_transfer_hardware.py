@@ -13,8 +13,7 @@ from costmodel.records import Candidate, Config, Device, Platform, Workload, fin
 from costmodel.records import hypothetical as made
 from costmodel.records._candidate import KernelLaunch
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
-from costmodel.transfer.hardware._carry import carry_over
-from costmodel.transfer.hardware._spread import Spread
+from costmodel.transfer._carry import Spread, carry_over
 from costmodel.tuning import train
 
 pytestmark = pytest.mark.white_box

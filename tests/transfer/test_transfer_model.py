@@ -19,9 +19,9 @@ from costmodel.records._least_latency import least_latency_s
 from costmodel.records._platform import part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import Model, StorableModel, load_model
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
-from costmodel.transfer.storage._metadata import ModelMetadata
 from costmodel.tuning import train
 
 pytestmark = pytest.mark.white_box

@@ -26,14 +26,13 @@ from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.records import find_device
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, TransferModel, load_model
-from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.models._residual import Residual
+from costmodel.transfer._metadata import ModelMetadata, software_versions
+from costmodel.transfer._store import read_card
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._guarded import Guarded
+from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
-from costmodel.transfer.models._scratch import FromScratch
 from costmodel.transfer.models._source_mixture import SourceMixture
-from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
-from costmodel.transfer.storage._store import read_card
-from costmodel.transfer.uncertainty._conformal import Conformal
 
 pytestmark = pytest.mark.white_box
 

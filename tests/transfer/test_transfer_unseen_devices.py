@@ -12,10 +12,10 @@ from costmodel.dataset import Dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.learners import KernelRidge, RidgeLearner
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
+from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._residual import Residual
+from costmodel.transfer.models._unseen_devices import UnseenDevices
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning
-from costmodel.transfer.uncertainty._conformal import Conformal
-from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
 from costmodel.tuning import train
 
 pytestmark = pytest.mark.white_box

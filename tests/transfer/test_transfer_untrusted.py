@@ -18,12 +18,11 @@ from costmodel.learners.trees._checked_booster import check_booster
 from costmodel.learners.trees._ubjson import read_ubjson
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, load_model
-from costmodel.transfer.guard._guarded import Guarded
-from costmodel.transfer.models._residual import Residual
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._guarded import Guarded
+from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._source_mixture import SourceMixture
-from costmodel.transfer.storage._metadata import ModelMetadata
-from costmodel.transfer.uncertainty._conformal import Conformal
 
 pytestmark = pytest.mark.white_box
 

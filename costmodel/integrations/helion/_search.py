@@ -30,7 +30,7 @@ from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.search._study import add_known, quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._residual import FromScratch
 from costmodel.tuning._knowledge import Knowledge, from_model
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer._metadata import ModelMetadata, software_versions
+from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._model import Model, load_model
-from costmodel.transfer.storage._metadata import ModelMetadata, software_versions
 from costmodel.tuning._shipped import pretrained
 
 # A pretrained model, what is inside of one, or its file.

@@ -13,7 +13,7 @@ from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm._program import Program
 from costmodel.records._platform import Platform
 from costmodel.transfer._base import Predictor, TransferModel
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._residual import FromScratch
 
 _ANALYTIC = [column.name for column in COLUMNS].index("log2_analytic_s")
 _MOST_LOG_RATIO = 50.0

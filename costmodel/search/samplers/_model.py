@@ -20,7 +20,7 @@ from costmodel.search.samplers._screening import ScoredConfigs, neighbourhood, s
 from costmodel.search.samplers._turns import write_attr
 from costmodel.search.spaces._base import DrawnConfigs, SearchSpace
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer.models._scratch import FromScratch
+from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._model import Model
 
 # System attributes of a trial: seconds predicted at each SM budget, and the rank of its score.

@@ -15,7 +15,7 @@ from costmodel.learners._source_rules import source_weights
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import first_rows, prepare
 from costmodel.transfer._base import StorableModel, check_measured
-from costmodel.transfer.models._several_priors import SeveralPriors
+from costmodel.transfer.models._calibrated import SeveralPriors
 
 _BLOCK = 1024  # rows whose sources are compared at once, where only a variance is wanted
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from costmodel.tracking._items import ModelFile
+from costmodel.transfer._metadata import ModelMetadata
 from costmodel.transfer.prediction import pyfunc
-from costmodel.transfer.storage._metadata import ModelMetadata
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,6 +18,9 @@ from costmodel.records._platform import Device
 _SPACES = {"metaschedule-cuda": "cuda", "metaschedule-cpu": "cpu"}
 
 
+NEVER_MEASURED = "never measured on this device"
+
+
 class UnmeasuredDeviceWarning(UserWarning):
     """The model has no measurements of the device that it predicts for."""
 

@@ -20,14 +20,22 @@ from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
 from costmodel.report._table import facts_html
 from costmodel.transfer._base import StorableModel, TransferModel
+from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import MOST_BYTES, StoredModel, read_model, write_model
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
-from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, refusals
-from costmodel.transfer.prediction._hypothetical import carried_predictions, known_part
-from costmodel.transfer.prediction._monotone import SECONDS, least_latencies, without_rises
-from costmodel.transfer.prediction._notes import NEVER_MEASURED
-from costmodel.transfer.storage._archive import MOST_BYTES
-from costmodel.transfer.storage._metadata import ModelMetadata
-from costmodel.transfer.storage._store import StoredModel, read_model, write_model
+from costmodel.transfer.prediction._devices import (
+    NEVER_MEASURED,
+    UnmeasuredDeviceWarning,
+    device_named,
+    refusals,
+)
+from costmodel.transfer.prediction._physics import (
+    SECONDS,
+    carried_predictions,
+    known_part,
+    least_latencies,
+    without_rises,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

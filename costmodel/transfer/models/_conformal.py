@@ -13,11 +13,9 @@ from costmodel.learners._registry import register
 from costmodel.learners._ridge import RidgeLearner
 from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import Predictor, StorableModel
-from costmodel.transfer.uncertainty._familiarity import Familiarity
-from costmodel.transfer.uncertainty._folds import Codes, group_folds, twin_codes
-from costmodel.transfer.uncertainty._mondrian import MondrianQuantiles
-from costmodel.transfer.uncertainty._rehearsal import Rehearsed, ShotQuantiles, rehearse, std_of
-from costmodel.transfer.uncertainty._unseen_devices import UnseenDevices
+from costmodel.transfer.models._familiarity import Codes, Familiarity, group_folds, twin_codes
+from costmodel.transfer.models._quantiles import MondrianQuantiles, Rehearsed, ShotQuantiles, rehearse, std_of
+from costmodel.transfer.models._unseen_devices import UnseenDevices
 
 # Residuals below 3 % are noise: the learned std must not promise less.
 _LEAST_RESIDUAL = 0.03

@@ -1,4 +1,4 @@
-"""What a model would measure next had it searched alone, while another measures in between."""
+"""A search from nothing as if it were alone, while a transfer model measures in between."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
+from costmodel.transfer.models._quantiles import std_of
 
 # Scores are minus log latencies, which are never so far apart.
 _APART = 1000.0
@@ -92,3 +93,42 @@ def _stages(
 def _reached(stages: Iterator[Stage], row: FloatArray) -> Stage:
     """The stage at which a row would be chosen."""
     return next(stage for stage in stages if stage.predictor.predict(row).score[0] >= stage.bar)
+
+
+def transfer_turns(n: int, allowed: float) -> NDArray[np.bool_]:
+    """``(n,)`` whether each measurement of a search is the transfer model's choice.
+
+    As many are, and as early, as leave the fallback's k-th choice at or before measurement ``allowed * k``,
+    for each k.
+
+    Args:
+        n: Measurements.
+        allowed: Most measurements relative to the fallback's own.
+    """
+    own = np.arange(1, n + 1)
+    # The small number lets a quarter of four be one.
+    at = own - 1 + np.floor((allowed - 1.0) * own + 1e-9).astype(int)
+    transferred = np.ones(n, dtype=np.bool_)
+    transferred[at[at < n]] = False
+    return transferred
+
+
+class Proposal:
+    """What to measure next, beside what is predicted.
+
+    Args:
+        proposer: Gives the score.
+        predictor: Gives latency and std.
+    """
+
+    def __init__(self, proposer: Predictor, predictor: Predictor) -> None:
+        self.proposer = proposer
+        self.predictor = predictor
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The proposer's score and the predictor's latency."""
+        return Prediction(self.proposer.predict(X).score, self.predictor.predict(X).latency_s)
+
+    def std(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` the predictor's std."""
+        return std_of(self.predictor, X)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer.uncertainty._mondrian import two_sided
+from costmodel.transfer.models._quantiles import two_sided
 
 
 class UnseenDevices:

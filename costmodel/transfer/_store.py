@@ -4,10 +4,13 @@
 members of their own, which the JSON names: ``{"$array": "3.npy"}`` or ``{"$bytes": "4.bin"}``. Reading runs
 no code from the file: classes are looked up among those that are registered, they check what they take over
 (``StoredState``), and a row is tried before a model is given out. So bytes that were altered end in an error,
-or in numbers, and not in native code that follows them out of its memory.
+or in numbers, and not in native code that follows them out of its memory. Members are read within a limit, so
+that a file which would fill the memory is refused.
 """
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,11 +21,64 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
+from costmodel.reading import open_file
 from costmodel.transfer._base import StorableModel
-from costmodel.transfer.storage._archive import MOST_BYTES, read_archive, read_member, write_archive
-from costmodel.transfer.storage._classes import build, describe_class
-from costmodel.transfer.storage._metadata import ModelMetadata
-from costmodel.transfer.storage._state import flatten, unflatten
+from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._serialised import build, describe_class, flatten_state, unflatten_state
+
+# Thirty times the largest model that learns from sm-budgets.
+MOST_BYTES = 2**30
+
+
+def write_archive(path: Path, members: Mapping[str, bytes]) -> None:
+    """Write members, compressed. A file that is there is replaced at once.
+
+    Raises:
+        CostModelError: The file cannot be written.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    write_whole(path, buffer.getvalue())
+
+
+def read_archive(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, bytes]:
+    """All members.
+
+    What is unpacked is bounded by the sizes that the file declares, and these by ``most_bytes``: zipfile
+    reads no member further than its declared size, and finds by its checksum that it was cut.
+
+    Args:
+        path: The file.
+        most_bytes: Most bytes of all members together, unpacked.
+
+    Raises:
+        CostModelError: The members are larger.
+        zipfile.BadZipFile: The file is damaged, or is no zip file.
+    """
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        _check(path, sum(entry.file_size for entry in entries), most_bytes)
+        return {entry.filename: archive.read(entry) for entry in entries}
+
+
+def read_member(path: Path, name: str, most_bytes: int = MOST_BYTES) -> bytes:
+    """One member; errors are those of ``read_archive``, and KeyError where there is none of this name."""
+    with open_file(path) as file, zipfile.ZipFile(file) as archive:
+        entry = archive.getinfo(name)
+        _check(path, entry.file_size, most_bytes)
+        return archive.read(entry)
+
+
+def _check(path: Path, size: int, most_bytes: int) -> None:
+    if size > most_bytes:
+        raise CostModelError(
+            f"A model must unpack to at most {most_bytes:,} bytes, but {path} has {size:,}. If you know who "
+            "wrote it, `load_model(path, most_bytes=...)` loads larger ones."
+        )
+
 
 FORMAT = "costmodel-model"
 FORMAT_VERSION = 3
@@ -72,9 +128,9 @@ def write_model(stored: StoredModel, path: Path) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": describe_class(stored.model),
-        "state": flatten(stored.model.state(), members),
+        "state": flatten_state(stored.model.state(), members),
         "metadata": msgspec.to_builtins(stored.metadata),
-        "attachments": flatten(stored.attachments, members),
+        "attachments": flatten_state(stored.attachments, members),
     }
     members[_DOCUMENT] = json.dumps(document, indent=1).encode()
     write_archive(path, members)
@@ -94,10 +150,10 @@ def read_model(path: Path, most_bytes: int = MOST_BYTES) -> StoredModel:
     with _readable(path):
         members = read_archive(path, most_bytes)
         document = _checked(members[_DOCUMENT], path)
-        model = build(document["model"]).load_state(unflatten(document["state"], members))
+        model = build(document["model"]).load_state(unflatten_state(document["state"], members))
         metadata = _metadata(document)
         _try_out(model, len(metadata.columns))
-        return StoredModel(model, metadata, unflatten(document["attachments"], members))
+        return StoredModel(model, metadata, unflatten_state(document["attachments"], members))
 
 
 def read_card(path: Path) -> ModelCard:

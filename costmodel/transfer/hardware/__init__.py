@@ -1,1 +1,0 @@
-"""Latencies carried over to other hardware by waves, traffic and rates."""

@@ -1,1 +1,0 @@
-"""Uncertainty of a model: calibrated intervals, and unfamiliarity of a row with the training data."""
