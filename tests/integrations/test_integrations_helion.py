@@ -24,7 +24,7 @@ from helion.exc import NoConfigFound  # noqa: E402
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
 from costmodel.integrations.helion import costmodel_autotuner, keep_timings  # noqa: E402
-from costmodel.integrations.helion._question import question  # noqa: E402
+from costmodel.integrations.helion._records import question  # noqa: E402
 from costmodel.integrations.helion._search import CostModelSearch  # noqa: E402
 from costmodel.integrations.helion._space import HelionSpace  # noqa: E402
 from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +17,12 @@ from optuna.trial import TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
-from costmodel.integrations.helion._beginning import beginning
-from costmodel.integrations.helion._config import distinct
-from costmodel.integrations.helion._question import question
+from costmodel.integrations.helion._records import distinct, question
 from costmodel.integrations.helion._space import HelionSpace
 from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
-from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._shortlist import by_neighbours
-from costmodel.integrations.triton._store import open_store
+from costmodel.integrations.triton._timings import KernelTimings, open_store
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -35,6 +33,37 @@ from costmodel.tuning._knowledge import Knowledge, from_model
 
 if TYPE_CHECKING:
     from costmodel.transfer.prediction._model import Model
+
+
+# Shares of the shortlist: a model that ranks all configs is left most of it.
+_WITH_MODEL, _WITHOUT = 1 / 3, 1 / 2
+
+
+def beginning(
+    starts: Sequence[Config],
+    carried: Sequence[Config],
+    shortlist: int,
+    scores: Callable[[Sequence[Config]], FloatArray] | None,
+) -> list[Config]:
+    """Choose among the configs that Helion's own searches begin with and those that did best elsewhere.
+
+    The first of both are measured whatever a model says: what it learned from may be unlike what is asked.
+    The others follow as the model ranks them, or take turns without one.
+
+    Args:
+        starts: Helion's, that which it runs untuned first.
+        carried: From other sizes, SMs and devices, best first.
+        shortlist: Configs that are measured in all. A third of them are chosen here, half without a model.
+        scores: ``(n,)`` what a model tells of configs, higher is better; None without a model.
+    """
+    first = distinct([*starts[:1], *carried[:1]])
+    turns = chain.from_iterable(zip_longest(starts[1:], carried[1:]))
+    others = [each for each in distinct(turns) if each not in first]
+    if scores is not None and others:
+        others = [others[i] for i in (-scores(others)).argsort(kind="stable")]
+    share = _WITHOUT if scores is None else _WITH_MODEL
+    return [*first, *others][: max(1, round(share * shortlist))]
+
 
 # Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
 # in a sixteenth of a second, and compiles and times one in about half a second.

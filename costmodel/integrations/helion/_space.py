@@ -16,8 +16,8 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.features._extract import extract
 from costmodel.features._table import FeatureTable, in_columns
-from costmodel.integrations.helion._config import config_of, distinct, helion_config
-from costmodel.integrations.triton._key import Question
+from costmodel.integrations.helion._records import config_of, distinct, helion_config
+from costmodel.integrations.triton._question import Question
 from costmodel.kernels._design_space import MOST_CHANGES
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._identity import content_id

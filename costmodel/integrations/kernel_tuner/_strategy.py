@@ -11,8 +11,7 @@ from kernel_tuner.util import StopCriterionReached
 from optuna.trial import TrialState
 
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.integrations.kernel_tuner._kernel import allowed_configs, kernel_of
-from costmodel.integrations.kernel_tuner._knowledge import Source, known, listed
+from costmodel.integrations.kernel_tuner._knowledge import Source, allowed_configs, kernel_of, known, listed
 from costmodel.integrations.kernel_tuner._space import PLACE, ListedSpace
 from costmodel.records._platform import Device
 from costmodel.search._study import quiet_optuna

@@ -15,12 +15,19 @@ from triton.runtime import autotuner
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_threads
 from costmodel.integrations.triton._compiling import compile_apart
-from costmodel.integrations.triton._facts import LaunchFacts, launch_of, resources_of
-from costmodel.integrations.triton._kernel_timings import KernelTimings, L2Policy
-from costmodel.integrations.triton._key import Question, config_of, letters_of, question, tensor_types
 from costmodel.integrations.triton._platform import current_platform, is_capturing
+from costmodel.integrations.triton._question import (
+    LaunchFacts,
+    Question,
+    config_of,
+    launch_of,
+    letters_of,
+    question,
+    resources_of,
+    tensor_types,
+)
 from costmodel.integrations.triton._shortlist import Adviser
-from costmodel.integrations.triton._store import open_store
+from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
 from costmodel.records._candidate import Candidate
 from costmodel.records._kernel_resources import KernelResources

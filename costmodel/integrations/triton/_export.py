@@ -11,8 +11,7 @@ import numpy as np
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import write_whole
 from costmodel.integrations.triton._autotuner import Autotuner
-from costmodel.integrations.triton._kernel_timings import current_timings
-from costmodel.integrations.triton._store import open_store
+from costmodel.integrations.triton._timings import current_timings, open_store
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device

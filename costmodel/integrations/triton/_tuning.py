@@ -14,9 +14,9 @@ from triton.runtime.errors import OutOfResources
 
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
-from costmodel.integrations.triton._kernel_timings import KernelTimings
 from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
+from costmodel.integrations.triton._timings import KernelTimings
 from costmodel.records._candidate import Candidate
 from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._measurement import Measurement, Outcome
