@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tvm")
 
 import tvm
-from tuned_programs import Pretended, Pretending, cuda, on_h100, own_logs, row_sums, search
+from tuned_programs import Pretended, Pretending, a_cpu, cuda, on_h100, own_logs, row_sums, search
 from tvm import relax, te
 from tvm.s_tir import meta_schedule as ms
 
@@ -18,31 +18,14 @@ from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
 from costmodel.integrations.tvm._program import Program, tell
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
-from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.workloads.relax._fuse import fuse
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
 CPU = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-ON_CPU = part_of(
-    Device(
-        name="a CPU",
-        kind="cpu",
-        architecture="x86_64",
-        sms=1,
-        clock_mhz=2000.0,
-        bandwidth_gb_s=0.0,
-        l2_bytes=0,
-        shared_bytes_per_sm=0,
-        registers_per_sm=0,
-        max_threads_per_sm=1,
-        max_blocks_per_sm=1,
-        fp32_lanes_per_sm=1,
-        tensor_flops_per_sm_clock=0,
-    ),
-    None,
-)
+ON_CPU = a_cpu()
 
 
 def program(*tensors: Any) -> Any:

@@ -53,6 +53,18 @@ def test_every_trial_is_a_valid_schedule_of_the_program_and_none_comes_twice():
     assert strategy.generate_measure_candidates() is None
 
 
+def test_it_proposes_no_more_at_once_than_it_is_told_to():
+    context = context_of(matmul())
+    strategy = SearchStrategy(platform=on_h100(), screened=2000, batch=5).clone()
+    strategy._initialize_with_tune_context(context)
+    strategy.pre_tuning(12, 64, context.generate_design_space(), ms.database.MemoryDatabase(), None)
+    sizes = []
+    while (batch := strategy.generate_measure_candidates()) is not None:
+        sizes.append(len(batch))
+        strategy.notify_runner_results(batch, [result(1e-5) for _ in batch])
+    assert sizes == [5, 5, 2]
+
+
 def test_a_search_of_a_small_space_ends_when_all_was_tried():
     """Of this program there are some hundred configs, fewer than trials."""
     workload = Workload.parse("rms_norm-m1-n2048")

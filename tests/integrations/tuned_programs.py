@@ -20,7 +20,8 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.integrations.tvm import named_platform
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
-from costmodel.records import Platform, Workload
+from costmodel.records import Device, Platform, Workload
+from costmodel.records._platform import part_of
 
 H100 = "NVIDIA H100 80GB HBM3"
 KNOWN = Workload.parse("matmul-m256-n256-k256")
@@ -32,6 +33,26 @@ def cuda() -> Any:
 
 def on_h100(sms: int = 32) -> Platform:
     return named_platform(H100, sms)
+
+
+def a_cpu() -> Platform:
+    """The whole of a CPU of one thread."""
+    device = Device(
+        name="a CPU",
+        kind="cpu",
+        architecture="x86_64",
+        sms=1,
+        clock_mhz=2000.0,
+        bandwidth_gb_s=0.0,
+        l2_bytes=0,
+        shared_bytes_per_sm=0,
+        registers_per_sm=0,
+        max_threads_per_sm=1,
+        max_blocks_per_sm=1,
+        fp32_lanes_per_sm=1,
+        tensor_flops_per_sm_clock=0,
+    )
+    return part_of(device, None)
 
 
 def matmul() -> Any:
@@ -133,11 +154,19 @@ class Fixed(ms.runner.PyRunnerFuture):
 
 @derived_object
 class Pretended(ms.runner.PyRunner):
-    """Latencies that are the same for the same kernel; one in eight fails."""
+    """Latencies that are the same for the same kernel; one in eight fails, or none."""
+
+    def __init__(self, *, fails: bool = True) -> None:
+        super().__init__()
+        self.fails = fails
 
     def run(self, runner_inputs: Any) -> Any:
         numbers = [int(Path(str(one.artifact_path)).parent.name[:4], 16) for one in runner_inputs]
         return [
-            Fixed(ms.runner.RunnerResult(*((None, "failed") if n % 8 == 0 else ([1e-6 * (1 + n)], None))))
+            Fixed(
+                ms.runner.RunnerResult(
+                    *((None, "failed") if self.fails and n % 8 == 0 else ([1e-6 * (1 + n)], None))
+                )
+            )
             for n in numbers
         ]

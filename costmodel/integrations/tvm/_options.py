@@ -23,7 +23,10 @@ def tuning_options(
     model: AnyModel | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Return arguments that make ``ms.tune_tir``, ``tune_relax`` or ``tune_tasks`` tune for an SM budget.
+    """Return arguments that make ``ms.tune_tir`` or ``tune_relax`` tune for an SM budget.
+
+    They stand beside any others, such as ``num_trials_per_iter`` and ``seed``. ``tune_tasks`` takes all but
+    ``strategy``, which is then given to each ``TuneContext``.
 
     This also loads TVM's tensor intrinsics, in a fraction of the time that the first ``TuneContext`` would
     take.
@@ -37,9 +40,9 @@ def tuning_options(
         settings: Settings of the runner, see ``Runner``.
 
     Returns:
-        ``builder``, ``runner``, ``cost_model``, ``strategy``, ``database`` and ``num_trials_per_iter``. The
-        model learns from each batch of 16 before the next. Worker processes end with this process, or when
-        the builder and the runner are closed with ``close``.
+        ``builder``, ``runner``, ``cost_model``, ``strategy`` and ``database``. The model learns from each
+        batch of at most 16 before the next. Worker processes end with this process, or when the builder and
+        the runner are closed with ``close``.
 
     Raises:
         CostModelError: If the device cannot be opened or cannot grant this number of SMs, or a file cannot be
@@ -51,7 +54,6 @@ def tuning_options(
         "builder": Builder(),
         "runner": runner,
         "cost_model": CostModel(model, platform=runner.platform),
-        "strategy": SearchStrategy(model, platform=runner.platform),
+        "strategy": SearchStrategy(model, platform=runner.platform, batch=_BATCH),
         "database": Database(database, runner.platform),
-        "num_trials_per_iter": _BATCH,
     }

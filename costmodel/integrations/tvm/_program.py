@@ -16,7 +16,7 @@ from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._config_batch import config_batches
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
-from costmodel.workloads._programs import find_space
+from costmodel.workloads._programs import FoundSpace, find_space
 
 # Launches that are remembered: those of a population and what is bred from it. Each takes some 1 kB.
 _REMEMBERED = 8192
@@ -45,7 +45,8 @@ class Program:
         """
         kind = target_kind(target)
         self.key = program_key(module)
-        self.operator, self.space = find_space(module, kind) if kind else (None, None)
+        found = find_space(module, kind) if kind else FoundSpace(None, None)
+        self.operator, self.space = found.operator, found.space
         self.workload = self.space.workload if self.space else Workload(f"tvm.program_{self.key}", {}, "")
         self._lower = lower
         self._launches: OrderedDict[int, tuple[KernelLaunch, ...]] = OrderedDict()

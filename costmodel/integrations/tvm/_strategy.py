@@ -39,12 +39,14 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         platform: Where the kernels will run; this machine's device with ``sms`` SMs unless given.
         screened: Configs that the model scores at first, and again after every 16 measurements.
         seed: Seed of all random choices.
+        batch: Most candidates that it proposes at once, however many MetaSchedule asks for: it learns from
+            each batch before the next. As many as MetaSchedule asks for (64 unless told) unless given.
 
     Raises:
         CostModelError: SMs are given beside a platform with others, or the file is no model.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
         self,
         model: AnyModel | None = None,
         *,
@@ -52,13 +54,14 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         platform: Platform | None = None,
         screened: int = 20_000,
         seed: int = 0,
+        batch: int | None = None,
     ) -> None:
         super().__init__()
         refuse_other_sms(sms, platform)
         self._pretrained, _ = open_model(model)
         self._sms, self._platform = sms, platform
         self._found = platform
-        self._screened, self._seed = screened, seed
+        self._screened, self._seed, self._batch = screened, seed, batch
         self._context: Any = None
         self._ways: list[tuple[str, Callable[[int], BatchSearch | _Evolution]]] = []
         self._way = ""
@@ -84,7 +87,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             return _Evolution(context, trials, batch, design_spaces, database, cost_model)
 
         def screen(trials: int) -> BatchSearch:
-            return self._screen(program.space, trials, batch, design_spaces, database)
+            most = min(batch, self._batch or batch)
+            return self._screen(program.space, trials, most, design_spaces, database)
 
         self._ways = [("TVM's evolution", evolve)]
         if program.space:
@@ -118,7 +122,12 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     def clone(self) -> Any:
         """A strategy with the same settings that has not begun."""
         other = SearchStrategy(
-            self._pretrained, sms=self._sms, platform=self._platform, screened=self._screened, seed=self._seed
+            self._pretrained,
+            sms=self._sms,
+            platform=self._platform,
+            screened=self._screened,
+            seed=self._seed,
+            batch=self._batch,
         )
         other._found = self._found
         return other
