@@ -47,7 +47,7 @@ def check_budgets(value: object) -> tuple[int, ...]:
         The numbers; none for the whole device.
     """
     several = isinstance(value, Iterable) and not isinstance(value, str)
-    given = tuple(value) if several else () if value is None else (value,)  # type: ignore[arg-type]
+    given: tuple[object, ...] = () if value is None else tuple(value) if several else (value,)  # type: ignore[arg-type]
     budgets = tuple(check_whole("sms", each, 1) for each in given)
     if len(set(budgets)) < len(budgets):
         raise InvalidArgumentError(f"sms must be distinct numbers of SMs, but got {shorten(budgets)}.")

@@ -196,7 +196,7 @@ FORMATS = (
     FileFormat(
         "model",
         "a zip file, as those of models are",
-        "`costmodel model show FILE` reads models.",
+        "`costmodel model info FILE` reads models.",
         lambda h: h.data.startswith(b"PK\x03\x04"),
     ),
     FileFormat(

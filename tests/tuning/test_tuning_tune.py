@@ -274,7 +274,7 @@ def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
     ("settings", "text"),
     [
         ({"sms": (8, 8)}, "distinct"),
-        ({"sms": 0}, "sms must be a whole number from 1"),
+        ({"sms": 0}, "sms must be a whole number of at least 1"),
         ({"sms": "32"}, "sms must be a number"),
         ({"trials": 0}, "trials must be a whole number from 1"),
         ({"trials": 1.5}, "trials must be a whole number from 1"),

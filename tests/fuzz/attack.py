@@ -1,0 +1,163 @@
+"""A standing attack: altered files of every kind, special files, odd names, Ctrl-C and kills.
+
+Each input must end in success or in a refusal of one sentence: with no traceback, no end of the process, in
+20 s and 2 GB. Inputs follow from a seed: ``--seed 7 --only 123`` makes the 123rd input of seed 7 again.
+
+    python tests/fuzz/attack.py --seconds 60
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fuzz.alterations import SWELLING, alter, make_special, odd_name, swell
+from fuzz.corpus import Target, write_corpus
+from fuzz.harness import Verdict, run
+
+# Of a hundred inputs, how many are no altered file.
+_SPECIAL, _ODD_NAMES, _SIGNALS = 4, 3, 6
+_MOST_SHOWN = 20
+
+
+def main() -> None:
+    """Attack for a time, print the counts, and exit with 1 if anything escaped."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", type=int, help="number of the one input to make")
+    parser.add_argument("--keep", type=Path, help="folder for the files of escapes")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+        corpus = Path(name) / "corpus"
+        corpus.mkdir()
+        os.environ |= {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "COSTMODEL_MODELS": f"{name}/models"}
+        attack = Attack(asked.seed, corpus, write_corpus(corpus), asked.keep)
+        _check_valid(attack)
+        if asked.only is not None:
+            verdict, told = attack.one(asked.only)
+            print(json.dumps(told, indent=1), verdict.fault or "held", verdict.said, sep="\n")
+            sys.exit(bool(verdict.fault))
+        sys.exit(_report(_results(attack, asked.seconds, asked.workers), asked.seed))
+
+
+def _results(attack: "Attack", seconds: float, workers: int) -> list[dict[str, Any]]:
+    """Attack in several processes for a time; what became of each input."""
+    fork = multiprocessing.get_context("fork")
+    found, deadline = fork.Queue(), time.monotonic() + seconds
+    attacks = [
+        fork.Process(target=attack.until, args=(deadline, range(first, 2**62, workers), found))
+        for first in range(workers)
+    ]
+    for each in attacks:
+        each.start()
+    results: list[dict[str, Any]] = []
+    while any(each.is_alive() for each in attacks) or not found.empty():
+        while not found.empty():
+            results.append(found.get())
+        time.sleep(0.1)
+    return results
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What all inputs of a seed share.
+
+    Attributes:
+        seed: The seed.
+        corpus: Folder of valid files.
+        targets: Which of them are altered, and the commands that read them.
+        keep: Folder for the files of escapes; None not to keep them.
+    """
+
+    seed: int
+    corpus: Path
+    targets: tuple[Target, ...]
+    keep: Path | None
+
+    def until(self, deadline: float, numbers: range, found: Any) -> None:
+        """Make inputs until a moment, and put what became of each into a queue."""
+        for number in numbers:
+            if time.monotonic() > deadline:
+                return
+            verdict, told = self.one(number)
+            found.put({**told, "fault": verdict.fault, "said": verdict.said, "refused": verdict.is_refusal})
+
+    def one(self, number: int) -> tuple[Verdict, dict[str, Any]]:
+        """Make an input and run its command; the verdict, and what was done."""
+        rng = random.Random(f"{self.seed} {number}")
+        target = rng.choice(self.targets)
+        folder = self.corpus.with_name(f"input-{number}")
+        shutil.copytree(self.corpus, folder)
+        arguments, after_s, signal_ = list(target.arguments), None, signal.SIGINT
+        draw = rng.randrange(100)
+        if draw < _SPECIAL:
+            done = make_special(folder / target.file, rng)
+        elif draw < _SPECIAL + _ODD_NAMES:
+            done, arguments[rng.randrange(1, len(arguments))] = "odd name", odd_name(rng)
+        elif draw < _SPECIAL + _ODD_NAMES + _SIGNALS:
+            after_s, signal_ = rng.random() * 0.5, rng.choice((signal.SIGINT, signal.SIGINT, signal.SIGKILL))
+            done = signal_.name
+        else:
+            done = _alter_file(folder / target.file, rng)
+        verdict = run(arguments, folder, after_s=after_s, signal_=signal_)
+        if done == "SIGKILL" and not verdict.fault:  # what is left must not harm who comes next
+            verdict = run(arguments, folder)
+        if verdict.fault and self.keep:
+            shutil.copytree(folder, self.keep / str(number), symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(folder)
+        shown = [each[:200] for each in arguments]
+        return verdict, {"number": number, "file": target.file, "arguments": shown, "done": done}
+
+
+def _alter_file(file: Path, rng: random.Random) -> str:
+    """Alter a file; what was done."""
+    if rng.randrange(SWELLING) == 0:
+        done, content = "swell", swell(file.read_bytes(), rng)
+    else:
+        done, content = alter(file.read_bytes(), rng)
+    file.write_bytes(content)
+    return done
+
+
+def _check_valid(attack: Attack) -> None:
+    """Check that each command accepts its valid file: to attack what is refused anyhow tells nothing."""
+    for target in attack.targets:
+        copy = attack.corpus.with_name("valid")
+        shutil.copytree(attack.corpus, copy)
+        verdict = run(target.arguments, copy)
+        if verdict.fault or verdict.is_refusal:
+            sys.exit(f"{target}: a valid file is refused: {verdict.fault}\n{verdict.said}")
+        shutil.rmtree(copy)
+
+
+def _report(results: list[dict[str, Any]], seed: int) -> int:
+    escapes = [each for each in results if each["fault"]]
+    refused = sum(each["refused"] for each in results)
+    for each in escapes[:_MOST_SHOWN]:
+        what = f"{each['fault']} ({each['done']} of {each['file']})"
+        print(f"\n--seed {seed} --only {each['number']}: {what}")
+        print(" ".join(["costmodel", *each["arguments"]]), each["said"][-1500:], sep="\n")
+    kinds = Counter(each["file"] for each in escapes)
+    counts = f"{len(results):,} inputs, {refused:,} refused in a sentence, {len(escapes)} escaped"
+    print(f"\n{counts} {dict(kinds) or ''}")
+    return bool(escapes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""A valid file of each kind that the package reads, and the commands that read it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from damaged_files import whole_files
+from fake_foreign import COLUMN_MAP, PLATFORM_TOML, fake_records, write_database
+from fuzz.harness import run
+from planner.kineto_traces import Machine, two_streams
+
+from costmodel.dataset._build import build_dataset
+from costmodel.dataset.publish._card import CardHeader
+from costmodel.records._store import RecordStore
+from costmodel.testing._landscapes import gpu_landscape
+from costmodel.tuning._training import train
+
+ROOT = Path(__file__).parents[2]
+_OTHER_TOOLS = ROOT / "tests" / "dataset" / "other_tools"
+_WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+_LEARNERS = ("ridge", "random-forest", "xgboost")
+_DEVICE = """[device]
+name = "mine"
+kind = "cuda"
+architecture = "sm_90"
+sms = 132
+clock_mhz = 1500
+"""
+_DEVICES = """[[devices]]
+name = "mine"
+architecture = "sm_90"
+sms = 132
+clock_mhz = 1500
+source = "a desk"
+"""
+_JOB = """trials = 4
+rule = "gradient"
+sms = [8, 132]
+workloads = ["matmul-m128-n768-k768", "matmul-m512-n512-k512"]
+[settings]
+replay = "built"
+seed = 3
+"""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file, and a command that reads it.
+
+    Attributes:
+        file: Its path in the folder of the corpus, which the command runs in.
+        arguments: Those of ``costmodel``, or one of ``harness.CALLS`` and its own.
+    """
+
+    file: str
+    arguments: tuple[str, ...]
+
+
+def write_corpus(folder: Path) -> tuple[Target, ...]:
+    """Write a valid file of each kind, with what it needs beside it.
+
+    Raises:
+        AssertionError: A command refuses its valid file.
+    """
+    _write_measurements(folder)
+    _write_foreign(folder)
+    _write_settings(folder)
+    _write_graphs(folder)
+    return tuple(_targets(folder))
+
+
+def _write_measurements(folder: Path) -> None:
+    data = gpu_landscape(workloads=_WORKLOADS, configs_per_workload=12, sms=(8, 132))
+    with RecordStore(folder / "records.jsonl") as store:
+        store.append(data.to_measurements())
+    header = CardHeader(*["words"] * len(CardHeader.__struct_fields__))
+    build_dataset([folder / "records.jsonl"], folder / "built", header=header)
+    for learner in _LEARNERS:
+        train(data, learner, hold_out=_WORKLOADS[:1]).save(folder / f"{learner}.costmodel")
+    new = [each for each in data.candidates if each.workload.name == _WORKLOADS[0]]
+    (folder / "new.jsonl").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in new))
+    tuned = (
+        "tune",
+        _WORKLOADS[0],
+        "--replay",
+        "built",
+        "--sms",
+        "8,132",
+        "--portfolio",
+        "2",
+        "--trials",
+        "4",
+    )
+    _must_run(folder, *tuned, "--dispatch", "dispatch.json")
+    _must_run(folder, "dataset", "split", "built", "--strategy", "leave-one-workload-out", "--name", "mine")
+
+
+def _write_foreign(folder: Path) -> None:
+    for name, content in whole_files().items():
+        (folder / name).write_bytes(content)
+    (folder / "map.toml").write_text(COLUMN_MAP)
+    (folder / "platform.toml").write_text(PLATFORM_TOML)
+    write_database(folder, fake_records())
+    for file in sorted(_OTHER_TOOLS.iterdir()):
+        shutil.copyfile(file, folder / file.name)
+
+
+def _write_settings(folder: Path) -> None:
+    configs = ROOT / "configs"
+    shutil.copyfile(configs / "cpu-quick.toml", folder / "campaign.toml")
+    shutil.copyfile(configs / "evaluate-few-shot.toml", folder / "evaluation.toml")
+    shutil.copyfile(configs / "cards" / "sm-budgets.toml", folder / "card.toml")
+    shutil.copyfile(ROOT / "costmodel" / "service" / "times" / "cpu.json", folder / "times.json")
+    shutil.copytree(ROOT / "costmodel" / "kernels" / "cuda" / "families" / "reduction", folder / "reduction")
+    (folder / "own.toml").write_text(_DEVICE)
+    (folder / "devices.toml").write_text(_DEVICES)
+    (folder / "job.toml").write_text(_JOB)
+    (folder / "latencies.log").write_text("0.5 first\n0.25\n")
+    (folder / "experiment").mkdir()
+    results = {"tasks": 3, "rows": [{"name": "a", "score": 0.5}, {"name": "b", "score": 0.25}]}
+    (folder / "experiment" / "result.json").write_text(json.dumps(results))
+    (folder / "experiment" / "config.toml").write_text("seed = 1\n[split]\nname = 'x'\n")
+
+
+def _write_graphs(folder: Path) -> None:
+    events = two_streams(Machine()).events
+    (folder / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    tasks = [{"id": str(i), "duration_s": 1e-5, "after": [str(i - 1)] if i else []} for i in range(6)]
+    tasks[2] |= {"sms": 132, "blocks": 264, "block_warps": 8, "workload": _WORKLOADS[0]}
+    (folder / "graph.json").write_text(json.dumps({"tasks": tasks}))
+    nodes = [
+        {"id": i, "cpuLatency": 9.0, "fpgaLatency": 1.0 + i, "supportedOnFpga": True, "size": 10.0}
+        for i in range(5)
+    ]
+    edges = [{"sourceId": i, "destId": i + 1, "cost": 0.5} for i in range(4)]
+    problem = {"maxSizePerFPGA": 100.0, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
+    (folder / "placement.json").write_text(json.dumps(problem))
+    split = {"fpgas": [{"nodes": [0, 1, 2]}, {"nodes": [3, 4]}], "cpus": []}
+    (folder / "placed.json").write_text(json.dumps(split))
+
+
+def _targets(folder: Path) -> Iterator[Target]:
+    yield from (Target(file, ("dataset", "validate", file)) for file in ("records.jsonl", "cache.json"))
+    yield Target("built/measurements.parquet", ("dataset", "validate", "built/measurements.parquet"))
+    foreign = ("t4.json", "own_t4.json", "own_cache.json", "log.json", "database_tuning_record.json")
+    for file in (*foreign, *(each.name for each in sorted(_OTHER_TOOLS.iterdir()))):
+        yield Target(file, ("dataset", "validate", file, "--platform", "platform.toml"))
+    table = ("--columns", "map.toml", "--platform", "platform.toml")
+    for file, read in (("runs.csv",) * 2, ("runs.parquet",) * 2, ("map.toml", "runs.csv")):
+        yield Target(file, ("dataset", "validate", read, *table))
+    yield Target("platform.toml", ("dataset", "validate", "t4.json", "--platform", "platform.toml"))
+    programs = ("dataset", "validate", "database_tuning_record.json", "--platform", "platform.toml")
+    yield Target("database_workload.json", programs)
+    for learner in _LEARNERS:
+        file = f"{learner}.costmodel"
+        yield Target(file, ("model", "info", file))
+        yield Target(file, ("model", "predict", file, _WORKLOADS[0], "new.jsonl", "--device", "H200"))
+    predicted = ("model", "predict", "ridge.costmodel", _WORKLOADS[0], "new.jsonl")
+    yield Target("new.jsonl", (*predicted, "--device", "H200"))
+    yield Target("own.toml", (*predicted, "--own", "own.toml"))
+    yield Target("devices.toml", ("devices", "list", "--own", "devices.toml"))
+    yield Target("dispatch.json", ("load_dispatch_table", "dispatch.json"))
+    yield Target("built/splits/mine.json", ("read_split", "built", "built/splits/mine.json"))
+    yield Target("built/SHA256SUMS", ("dataset", "describe", "built"))
+    yield Target("card.toml", ("read_card", "card.toml"))
+    yield Target("campaign.toml", ("collect", "plan", "campaign.toml"))
+    yield Target("evaluation.toml", ("read_evaluation", "evaluation.toml"))
+    yield Target("job.toml", ("jobs", "submit", "job.toml", "--store", "jobs.db"))
+    yield Target("times.json", ("capacity", "times.json"))
+    yield Target("reduction/reduction.json", ("read_family", "reduction/reduction.json"))
+    yield Target("latencies.log", ("read_latencies", "latencies.log"))
+    yield Target("experiment/result.json", ("describe_folder", "experiment"))
+    yield Target("experiment/config.toml", ("describe_folder", "experiment"))
+    for what_if in ((), ("--what-if", "half,graphs"), ("--json", "plan.json")):
+        yield Target("trace.json", ("plan", "trace.json", *what_if))
+        yield Target("graph.json", ("plan", "graph.json", *what_if))
+    yield Target("placement.json", ("place", "placement.json", "--time-limit", "1"))
+    yield Target("placed.json", ("read_placed", "placement.json", "placed.json"))
+    yield Target("records.jsonl", ("records", "forget", "records.jsonl", "--outcome", "launch_error"))
+    built = ("dataset", "build", "records.jsonl", "--out", "again", "--card", "card.toml")
+    yield Target("records.jsonl", built)
+
+
+def _must_run(folder: Path, *arguments: str) -> None:
+    verdict = run(arguments, folder)
+    assert not verdict.fault, f"{arguments}: {verdict.fault}\n{verdict.said}"
+    assert not verdict.is_refusal, f"{arguments}: {verdict.said}"

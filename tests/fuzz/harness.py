@@ -1,0 +1,161 @@
+"""Commands in processes of their own, forked from one that has the package, with bounds and a verdict."""
+
+import contextlib
+import os
+import re
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from costmodel.cli._app import main
+from costmodel.collector.runners._watched_service import LatencyLog
+from costmodel.dataset.publish._card import read_card_header
+from costmodel.dataset.splits._file import read_split
+from costmodel.dataset.table._read import load_dataset
+from costmodel.errors import CostModelError
+from costmodel.evaluation._config import EvaluationConfig
+from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.planner.placement import _problem as placement
+from costmodel.search._dispatch import load_dispatch_table
+from costmodel.tracking._describe import describe_folder
+from costmodel.transfer.prediction._model import load_model
+
+MOST_S = 20.0
+MOST_BYTES = 2 * 2**30
+_OWN_FAULT = 70  # what a child exits with where a command raises
+_INTERRUPTED = 130
+_TOO_LONG = -1
+# Readers that no command calls, or only behind long work.
+CALLS: dict[str, Callable[..., object]] = {
+    "load_dispatch_table": load_dispatch_table,
+    "load_model": load_model,
+    "read_card": read_card_header,
+    "read_evaluation": EvaluationConfig.load,
+    "read_family": CudaFamily.load,
+    "read_placed": lambda problem, split: placement.read_split(split, placement.read_placement(problem)),
+    "read_split": lambda folder, split: read_split(load_dataset(folder), split.stem),
+    "read_latencies": lambda log: LatencyLog(log).read(),
+    "describe_folder": lambda folder: list(describe_folder(folder)),
+}
+# What a command may say of an input that it refuses.
+_REFUSALS = ("Error: ", "Usage: ", "Interrupted.")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a command.
+
+    Attributes:
+        fault: What is wrong with it; empty where it succeeded or refused in a sentence.
+        said: What it wrote, at its end.
+        seconds: How long it took.
+        is_refusal: Whether it refused.
+    """
+
+    fault: str
+    said: str
+    seconds: float
+    is_refusal: bool
+
+
+def run(
+    arguments: Sequence[str], folder: Path, *, after_s: float | None = None, signal_: int = signal.SIGINT
+) -> Verdict:
+    """Run a command and judge how it ends.
+
+    Args:
+        arguments: Those of ``costmodel``.
+        folder: Where it runs.
+        after_s: Seconds until it gets a signal; None for none.
+        signal_: The signal.
+    """
+    said = folder.with_name(f"{folder.name}.said")
+    started = time.monotonic()
+    child = os.fork()
+    if not child:
+        _become(lambda: _call(arguments), folder, said)
+    status, peak_bytes = _wait(child, after_s, signal_)
+    seconds = time.monotonic() - started
+    text = said.read_text(errors="replace")
+    said.unlink()
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    return Verdict(
+        _fault(status, text, peak_bytes, after_s, signal_), text[-3000:], seconds, status == 2 << 8
+    )
+
+
+def _call(arguments: Sequence[str]) -> None:
+    if arguments[0] in CALLS:
+        try:
+            CALLS[arguments[0]](*map(Path, arguments[1:]))
+        except CostModelError as error:
+            print(f"Error: {error}", file=sys.stderr)
+            sys.exit(2)
+    else:
+        sys.argv = ["costmodel", *arguments]
+        main()
+
+
+def _become(call: Callable[[], None], folder: Path, said: Path) -> None:
+    """Be the child: do a call with all that it writes in a file, and end."""
+    code = _OWN_FAULT
+    try:
+        descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        for stream in (1, 2):
+            os.dup2(descriptor, stream)
+        os.chdir(folder)
+        resource.setrlimit(resource.RLIMIT_DATA, (2 * MOST_BYTES, 2 * MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        call()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    except BaseException:  # noqa: BLE001 (each is a fault to be told)
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(child: int, after_s: float | None, signal_: int) -> tuple[int, int]:
+    """Wait for a child within the time limit; its status, and the most memory that it had."""
+    deadline, signals_at = time.monotonic() + MOST_S, time.monotonic() + (after_s or 0.0)
+    handle = os.pidfd_open(child)
+    try:
+        while not select.select([handle], [], [], 0.01 if after_s is not None else 0.25)[0]:
+            now = time.monotonic()
+            if after_s is not None and now >= signals_at:
+                os.kill(child, signal_)
+                after_s = None
+            if now > deadline:
+                os.kill(child, signal.SIGKILL)
+                break
+        _, status, usage = os.wait4(child, 0)
+    finally:
+        os.close(handle)
+    return (_TOO_LONG if time.monotonic() > deadline else status), usage.ru_maxrss * 1024
+
+
+def _fault(status: int, text: str, peak_bytes: int, after_s: float | None, signal_: int) -> str:
+    """What is wrong with how a command ended; empty if nothing is."""
+    code = -1 if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    killed = code == -1 and after_s is not None and signal_ == signal.SIGKILL
+    raised = "Traceback (most recent call last)" in text or code not in (-1, 0, 2, _INTERRUPTED)
+    faults = {
+        f"took more than {MOST_S:.0f} s": status == _TOO_LONG,
+        f"took {peak_bytes / 2**30:.1f} GB": peak_bytes > MOST_BYTES,
+        f"ended by signal {os.WTERMSIG(status)}": code == -1 and not killed,
+        f"raised, with exit code {code}": raised,
+        "interrupted by itself": code == _INTERRUPTED and after_s is None,
+        "refused without a sentence": code == 2 and not any(refusal in text for refusal in _REFUSALS),
+    }
+    return next((fault for fault, is_so in faults.items() if is_so), "")
