@@ -290,12 +290,17 @@ def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[byte
         yield line
 
 
+def most_unpacked(path: Path) -> int:
+    """Return the most bytes that a packed file may unpack to without being taken for an attack."""
+    return max(_MOST_UNASKED, _MOST_RATIO * path.stat().st_size)
+
+
 class _Unpacking(RawIOBase):
     """What a gzipped file unpacks to, until that is too much for its size."""
 
     def __init__(self, path: Path, file: BufferedReader) -> None:
         self._path, self._file = path, gzip.GzipFile(fileobj=file)
-        self._most = max(_MOST_UNASKED, _MOST_RATIO * path.stat().st_size)
+        self._most = most_unpacked(path)
 
     def readable(self) -> bool:
         return True

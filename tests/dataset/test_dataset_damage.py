@@ -18,6 +18,9 @@ from costmodel.dataset.checks._sieve import Sieve
 from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.table import _parquet
+from costmodel.dataset.table._files import find_dataset
+from costmodel.dataset.table._parquet import ParquetPart
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
@@ -102,3 +105,13 @@ def test_names_of_devices_stay_inside_the_folder_of_an_export(tmp_path: Path, de
     assert file.parent == tmp_path
     assert [each.name for each in tmp_path.iterdir()] == [file.name]
     assert not file.name.startswith(".")
+
+
+def test_rows_that_take_more_than_their_file_accounts_for_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file = find_dataset("h100-sm-budgets") / "measurements.parquet"
+    assert ParquetPart(file).groups
+    monkeypatch.setattr(_parquet, "_MOST_GROUP", 2**20)
+    with pytest.raises(CostModelError, match="may be meant to exhaust memory"):
+        ParquetPart(file)

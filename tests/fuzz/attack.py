@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.alterations import SWELLING, alter, make_special, odd_name, swell
 from fuzz.corpus import Target, write_corpus
-from fuzz.harness import Verdict, run
+from fuzz.harness import CALLS, Verdict, load_package, run
 
 # Of a hundred inputs, how many are no altered file.
 _SPECIAL, _ODD_NAMES, _SIGNALS = 4, 3, 6
@@ -47,6 +47,7 @@ def main() -> None:
         corpus = Path(name) / "corpus"
         corpus.mkdir()
         os.environ |= {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "COSTMODEL_MODELS": f"{name}/models"}
+        load_package()
         attack = Attack(asked.seed, corpus, write_corpus(corpus), asked.keep)
         _check_valid(attack)
         if asked.only is not None:
@@ -110,7 +111,7 @@ class Attack:
             done = make_special(folder / target.file, rng)
         elif draw < _SPECIAL + _ODD_NAMES:
             done, arguments[rng.randrange(1, len(arguments))] = "odd name", odd_name(rng)
-        elif draw < _SPECIAL + _ODD_NAMES + _SIGNALS:
+        elif draw < _SPECIAL + _ODD_NAMES + _SIGNALS and target.arguments[0] not in CALLS:
             after_s, signal_ = rng.random() * 0.5, rng.choice((signal.SIGINT, signal.SIGINT, signal.SIGKILL))
             done = signal_.name
         else:

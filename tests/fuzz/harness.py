@@ -1,7 +1,9 @@
 """Commands in processes of their own, forked from one that has the package, with bounds and a verdict."""
 
 import contextlib
+import importlib
 import os
+import pkgutil
 import re
 import resource
 import select
@@ -13,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import costmodel
 from costmodel.cli._app import main
 from costmodel.collector.runners._watched_service import LatencyLog
 from costmodel.dataset.publish._card import read_card_header
@@ -43,6 +46,13 @@ CALLS: dict[str, Callable[..., object]] = {
     "read_latencies": lambda log: LatencyLog(log).read(),
     "describe_folder": lambda folder: list(describe_folder(folder)),
 }
+# What starts something when it is imported, or takes seconds.
+_NOT_LOADED = (
+    "costmodel.__main__",
+    "costmodel.integrations",
+    "costmodel.kernels.triton",
+    "costmodel.testing",
+)
 # What a command may say of an input that it refuses.
 _REFUSALS = ("Error: ", "Usage: ", "Interrupted.")
 
@@ -62,6 +72,14 @@ class Verdict:
     said: str
     seconds: float
     is_refusal: bool
+
+
+def load_package() -> None:
+    """Import all that commands need, once for all that are forked from here."""
+    for module in pkgutil.walk_packages(costmodel.__path__, "costmodel."):
+        if not module.name.startswith(_NOT_LOADED):
+            with contextlib.suppress(ImportError):  # of an extra that is not installed
+                importlib.import_module(module.name)
 
 
 def run(

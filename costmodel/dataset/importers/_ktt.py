@@ -15,7 +15,6 @@ from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision,
 from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.importers._origin import Origin
 from costmodel.dataset.importers._platform_file import (
-    PlatformFile,
     add_software,
     find_named_device,
     locate,
@@ -69,23 +68,23 @@ def read_ktt(file: InputFile, options: ReadOptions) -> Source:
     """
     try:
         metadata = msgspec.convert(file.document.fields["Metadata"], _Metadata)
-        unit = _UNITS[metadata.TimeUnit]
+        unit, count = _UNITS[metadata.TimeUnit], file.document.counts["Results"]
     except (msgspec.ValidationError, OverflowError, KeyError):
         raise CostModelError(
-            f"{file.path} must be a file of KTT whose Metadata name the Device and one of the TimeUnits "
-            f"{', '.join(_UNITS)}, but do not. Correct them."
+            f"{file.path} must be a file of KTT with a list of Results, whose Metadata name the Device and one of the "
+            f"TimeUnits {', '.join(_UNITS)}, but is none. Correct it."
         ) from None
-    found = platform_file_for(file.path, options.platform)
-    return Source.of(file.path, _entries(file, metadata, PER_SECOND[unit], found, options))
+    return Source.of(file.path, _entries(file, metadata, PER_SECOND[unit], count, options))
 
 
 def _entries(
     file: InputFile,
     metadata: _Metadata,
     per_second: float,
-    found: PlatformFile | None,
+    count: int,
     options: ReadOptions,
 ) -> Iterator[Entry]:
+    found = platform_file_for(file.path, options.platform)
     origin = Origin.of(file.path)
     where = locate(find_named_device(metadata.Device), metadata.Device, found)
     versions = {"ktt": metadata.KttVersion} if metadata.KttVersion else {}
@@ -103,7 +102,6 @@ def _entries(
             yield origin.reject(str(error), entry, number)
         else:
             names.add(workload.name)
-    count = file.document.counts["Results"]
     yield from where.repairs(count)
     if names and not sizes and given is None:
         yield Repair(

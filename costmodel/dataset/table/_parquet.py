@@ -14,11 +14,13 @@ from pyarrow.fs import LocalFileSystem
 from costmodel.dataset.table._records import FACTS, Records, columns_for
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.errors import CostModelError
+from costmodel.reading import most_unpacked, open_file
 
 # Columns whose texts repeat, which are read as places in a dictionary.
 _REPEATED = [
     *("workload", "kind", "dims", "dtype", "candidate_id", "space", "config", "platform_id", "software"),
 ]
+_MOST_GROUP = 2**29  # bytes; a group that is written here takes 9 million
 
 
 class ParquetPart:
@@ -44,8 +46,9 @@ class ParquetPart:
         devices: Collection[str] | None = None,
     ) -> None:
         self._file = file
-        with _readable(file), pq.ParquetFile(file) as opened:
+        with _readable(file), open_file(file) as stream, pq.ParquetFile(stream) as opened:
             _check_schema(file, opened.schema_arrow)
+            _check_size(file, opened.metadata)
             self._metadata = opened.metadata
         if not self._metadata.num_rows:
             raise CostModelError(f"{file} must contain measurements, but has no rows. Build it again.")
@@ -113,6 +116,24 @@ def _unreadable(file: Path, error: Exception) -> CostModelError:
         f"{file} must be a parquet file, but cannot be read: it is damaged or in another format "
         f"({str(error).splitlines()[0]})."
     )
+
+
+def _check_size(file: Path, metadata: Any) -> None:
+    """Check that rows take no more memory than their file accounts for: what repeats packs to almost nothing.
+
+    Raises:
+        CostModelError: They take more.
+    """
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    cells = max((group.num_rows * group.num_columns for group in groups), default=0)
+    unpacked = max((group.total_byte_size for group in groups), default=0)
+    most = most_unpacked(file)
+    if 8 * metadata.num_rows * metadata.num_columns > most or max(8 * cells, unpacked) > _MOST_GROUP:
+        raise CostModelError(
+            f"{file} must have groups of rows of at most {_MOST_GROUP:,} bytes in memory, and {most:,} bytes "
+            f"in all, but its {metadata.num_rows:,} rows take more and may be meant to exhaust memory. Build "
+            "it again from its records."
+        )
 
 
 def _check_schema(file: Path, schema: Any) -> None:
