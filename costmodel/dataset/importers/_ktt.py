@@ -71,7 +71,7 @@ def read_ktt(file: InputFile, options: ReadOptions) -> Source:
         unit, count = _UNITS[metadata.TimeUnit], file.document.counts["Results"]
     except (msgspec.ValidationError, OverflowError, KeyError):
         raise CostModelError(
-            f"{file.path} must be a file of KTT with a list of Results, whose Metadata name the Device and one "
+            f"{file.path} must be a file of KTT with a list of Results, whose Metadata name Device and one "
             f"of the TimeUnits {', '.join(_UNITS)}, but is none. Correct it."
         ) from None
     return Source.of(file.path, _entries(file, metadata, PER_SECOND[unit], count, options))
