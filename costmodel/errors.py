@@ -2,10 +2,12 @@
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
+from urllib.parse import unquote, urlsplit
 
 from costmodel.printable import mask_secrets
 
@@ -97,5 +99,6 @@ def _requirement(extra: str) -> str:
     except PackageNotFoundError:
         origin = {}
     if origin.get("dir_info", {}).get("editable"):
-        return f"-e '{origin['url'].removeprefix('file://')}[{extra}]'"
+        folder = unquote(urlsplit(origin["url"]).path)
+        return f"-e {shlex.quote(f'{folder}[{extra}]')}"
     return f"'{_NAME}[{extra}] @ {origin['url']}'" if "url" in origin else f"'{_NAME}[{extra}]'"

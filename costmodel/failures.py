@@ -24,6 +24,9 @@ _PASSING = (
     "bad alloc",
     # the device is somebody else's, or not ready
     "busy or unavailable",
+    "device already in use",
+    "exclusive (process|thread) device",
+    "cudaerrordevicealreadyinuse",
     "device unavailable",
     "devices unavailable",
     "cudaerrordevicesunavailable",

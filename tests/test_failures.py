@@ -25,6 +25,8 @@ pytestmark = pytest.mark.white_box
         "CUDA error: all CUDA-capable devices are busy or unavailable",
         "CUDA-capable device(s) is/are busy or unavailable",
         "CUDA_ERROR_DEVICE_UNAVAILABLE",
+        "CUDA error: exclusive-thread device already in use by a different thread",
+        "cudaErrorDeviceAlreadyInUse",
         "CUDA_ERROR_SYSTEM_NOT_READY",
         "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
         "cudaErrorMpsServerNotReady",

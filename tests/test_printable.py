@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from command_line import command
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.printable import is_secret, make_printable, mask_secrets
 
 HIDDEN = [
@@ -110,3 +110,12 @@ def test_what_libraries_log_and_warn_of_is_printable() -> None:
     assert done.stderr.startswith("at x://bob:***@host \\x1b[2J\n")
     assert done.stderr.splitlines()[1] == "UserWarning: x://bob:***@host"
     assert logging.getLogRecordFactory() is logging.LogRecord
+
+
+def test_the_folder_of_an_installation_is_a_path_not_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Installed:
+        def read_text(self, _: str) -> str:
+            return '{"url": "file:///home/me/my%20work/50%25", "dir_info": {"editable": true}}'
+
+    monkeypatch.setattr("costmodel.errors.distribution", lambda _: Installed())
+    assert "pip install -e '/home/me/my work/50%[dask]'`" in str(MissingExtraError("This", "dask"))

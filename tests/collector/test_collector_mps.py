@@ -144,7 +144,8 @@ def test_two_daemons_leave_each_other_alone(control: Path, parent: Path) -> None
 
 
 def test_the_daemon_of_a_killed_process_is_ended_by_the_next(control: Path, parent: Path) -> None:
-    code = "import sys, time; from pathlib import Path; from costmodel.collector.runners import MpsDaemon\n"
+    code = "import sys, time; from pathlib import Path\n"
+    code += "from costmodel.collector.runners._mps import MpsDaemon\n"
     code += "daemon = MpsDaemon(Path(sys.argv[1])); print('up', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code, str(parent)], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None

@@ -272,7 +272,7 @@ def test_a_job_that_is_not_sound_is_refused(settings, told):
 def test_a_job_file_says_what_is_wrong_with_it(tmp_path):
     path = tmp_path / "job.toml"
     path.write_text('workloads = ["a"]\ntrails = 8\n')
-    with pytest.raises(CostModelError, match=r"job.toml must be a job file, but: .*unknown field `trails`"):
+    with pytest.raises(CostModelError, match=r"job.toml must be a job file, but: .*unknown.*trails"):
         JobFile.load(path)
     with pytest.raises(CostModelError, match="Name an existing file"):
         JobFile.load(tmp_path / "other.toml")

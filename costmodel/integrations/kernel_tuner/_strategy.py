@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.integrations.kernel_tuner._knowledge import Source, allowed_configs, kernel_of, known, listed
 from costmodel.integrations.kernel_tuner._space import PLACE, ListedSpace
+from costmodel.printable import make_printable
 from costmodel.records._platform import Device
 from costmodel.search._study import quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
@@ -92,7 +93,7 @@ class CostModelStrategy:
             )
         sampler = self.sampler(searchspace, runner, tuning_options)
         if tuning_options.verbose:
-            print(f"costmodel learned from {sampler.knowledge['trained_on']}")
+            print(make_printable(f"costmodel learned from {sampler.knowledge['trained_on']}"))
         cost = CostFunc(searchspace, tuning_options, runner, snap=False)
         space = sampler.space
         assert isinstance(space, ListedSpace)

@@ -12,6 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.printable import make_printable
 from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._config_batch import config_batches
 from costmodel.records._platform import Platform
@@ -97,7 +98,7 @@ class Program:
 @cache
 def tell(task: str, verdict: str) -> None:
     """Say on stderr, once for each task, what became of it."""
-    print(f"costmodel: task {task} {verdict}.", file=sys.stderr, flush=True)
+    print(make_printable(f"costmodel: task {task} {verdict}."), file=sys.stderr, flush=True)
 
 
 def program_key(module: Any) -> str:
