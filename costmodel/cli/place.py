@@ -78,8 +78,9 @@ def place(
 
     problem = _with_devices(read_placement(graph), accelerators, slices, memory)
     found = place_nodes(problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed)
-    _print(found)
+    # The file first: who reads what is printed may stop before its end.
     write_json(json, {**{name: getattr(found, name) for name in found.__struct_fields__}, "gap": found.gap})
+    _print(found)
 
 
 def _with_devices(

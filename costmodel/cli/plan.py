@@ -1,5 +1,6 @@
 """``costmodel plan``: what a model takes, and would take if."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,18 +31,6 @@ if TYPE_CHECKING:
 
 # Names of kernels in C++ have hundreds of characters: they are broken to lines of at least so many.
 _NAME_WIDTH = 40
-# How quantities of a summary are shown: label, factor, format.
-_SHOWN = {
-    "makespan_s": ("makespan, us", 1e6, "{:,.1f}"),
-    "device_busy_s": ("device busy, us", 1e6, "{:,.1f}"),
-    "device_busy_share": ("device busy, %", 100, "{:.1f}"),
-    "kernels": ("kernels", 1, "{:,.0f}"),
-    "launches": ("launches", 1, "{:,.0f}"),
-    "streams": ("streams", 1, "{:,.0f}"),
-    "critical_path_kernels_share": ("critical path: kernels and copies, %", 100, "{:.1f}"),
-    "critical_path_host_share": ("critical path: host, %", 100, "{:.1f}"),
-    "critical_path_gaps_share": ("critical path: gaps, %", 100, "{:.1f}"),
-}
 
 
 def plan(
@@ -223,30 +212,41 @@ def plan(
         _show_sweep(swept, json, plot)
         return
     found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
+    ranking = found.rank(latencies) if latencies and (rank or out) else None
+    # Files first: who reads what is printed may stop before its end.
+    write_json(json, found.to_dict() | ({"rank": ranking.to_dict()} if ranking else {}))
+    written = list(_write(found, perfetto, plot, report))
+    if ranking and out:
+        ranking.save_job(out)
+        written.append(f"Written: {out}. To submit it: costmodel jobs submit {out}")
     _print(found, top)
-    values = found.to_dict()
-    if latencies and (rank or out):
-        ranking = found.rank(latencies)
+    if ranking:
         _print_ranking(ranking, top)
-        values["rank"] = ranking.to_dict()
-        if out:
-            ranking.save_job(out)
-            print_line(f"Written: {out}. To submit it: costmodel jobs submit {out}")
-    write_json(json, values)
+    for line in written:
+        print_line(line)
+
+
+def _write(found: "Plan", perfetto: Path | None, plot: Path | None, report: Path | None) -> Iterator[str]:
+    """Write what was asked for, and say so."""
     if perfetto:
         found.save_perfetto(perfetto)
-        print_line(f"Written: {perfetto}")
+        yield f"Written: {perfetto}"
     if plot:
         from costmodel.report._figures import save_figure
 
         save_figure(found.plot(), plot)
-        print_line(f"Drawn: {plot}")
+        yield f"Drawn: {plot}"
     if report:
         found.save_report(report)
-        print_line(f"Written: {report}")
+        yield f"Written: {report}"
 
 
 def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> None:
+    write_json(json, found.to_dict())
+    if plot:
+        from costmodel.report._figures import save_figure
+
+        save_figure(found.plot(), plot)
     for sentence in found.plan.inspection.sentences():
         print_line(sentence, "yellow")
     recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"
@@ -254,11 +254,7 @@ def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> Non
     print_sweep(title, found.table, found.names, "between")
     for sentence in found.assumptions:
         print_line(f"Assumed on the last device: {sentence}")
-    write_json(json, found.to_dict())
     if plot:
-        from costmodel.report._figures import save_figure
-
-        save_figure(found.plot(), plot)
         print_line(f"Drawn: {plot}")
 
 
@@ -313,12 +309,10 @@ def _between(found: "Plan") -> str:
 def _summary(found: "Plan") -> "Table":
     table = titled_table(f"{found.name}: {len(found.before.graph):,} tasks")
     table.add_column("")
-    columns = ["before", "after"] if found.is_changed else ["before"]
-    for column in columns:
-        table.add_column(column if found.is_changed else "replayed", justify="right")
-    values = found.summary().to_dict()
-    for name, (label, factor, form) in _SHOWN.items():
-        table.add_row(label, *(form.format(values[column][name] * factor) for column in columns))
+    for column in ("before", "after") if found.is_changed else ("replayed",):
+        table.add_column(column, justify="right")
+    for row in found.shown():
+        table.add_row(*row)
     return table
 
 

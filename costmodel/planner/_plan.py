@@ -31,6 +31,29 @@ if TYPE_CHECKING:
     from costmodel.report._figures import Picture
 
 
+# How quantities of a summary are shown: label, factor, format.
+SHOWN = {
+    "makespan_s": ("makespan, us", 1e6, "{:,.1f}"),
+    "device_busy_s": ("device busy, us", 1e6, "{:,.1f}"),
+    "device_busy_share": ("device busy, %", 100, "{:.1f}"),
+    "kernels": ("kernels", 1, "{:,.0f}"),
+    "launches": ("launches", 1, "{:,.0f}"),
+    "streams": ("streams", 1, "{:,.0f}"),
+    "critical_path_kernels_share": ("critical path: kernels and copies, %", 100, "{:.1f}"),
+    "critical_path_host_share": ("critical path: host, %", 100, "{:.1f}"),
+    "critical_path_gaps_share": ("critical path: gaps, %", 100, "{:.1f}"),
+}
+# Names of kernels in C++ have hundreds of characters, which must not push numbers off the page.
+_STYLE = """
+table.names { display: table; width: 100%; table-layout: auto; }
+table.names td:first-child { white-space: normal; overflow-wrap: anywhere; }
+td:not(:first-child) { text-align: right; }
+li, h1 { overflow-wrap: anywhere; }
+"""
+# Rows of the critical path on a page.
+_MOST_ROWS = 40
+
+
 @dataclass(frozen=True)
 class Plan:
     """A graph before and after what-if transforms.
@@ -76,6 +99,15 @@ class Plan:
         """Return the quantities as rows, with columns ``before`` and ``after``; times are in seconds."""
         return pd.DataFrame({"before": _quantities(self.before), "after": _quantities(self.after)})
 
+    def shown(self) -> list[tuple[str, ...]]:
+        """Return the summary as texts: what each row is, then its values before and, if changed, after."""
+        values = self.summary()
+        columns = ["before", "after"] if self.is_changed else ["before"]
+        return [
+            (label, *(form.format(values[column][name] * factor) for column in columns))
+            for name, (label, factor, form) in SHOWN.items()
+        ]
+
     def rank(self, latencies: Latencies) -> Ranking:
         """Rank what to tune next in the graph after the transforms.
 
@@ -115,16 +147,27 @@ class Plan:
         }
 
     def _page(self) -> str:
+        columns = ["", *(["before", "after"] if self.is_changed else ["replayed"])]
+        path = self.critical_path.by_name().head(_MOST_ROWS)
+        longest = pd.DataFrame(
+            {
+                "name": path["name"],
+                "kind": path["kind"],
+                "tasks": path["tasks"].map("{:,}".format),
+                "us": (path["seconds"] * 1e6).map("{:,.1f}".format),
+                "%": (path["share"] * 100).map("{:.1f}".format),
+            }
+        )
         parts = [
             f"<h1>{escape(self.name)}</h1>",
-            self.summary().to_html(float_format="{:,.6g}".format),
+            _table(pd.DataFrame(self.shown(), columns=columns)),
             _list("Assumed", self.assumptions),
             _list("Found in the file", self.inspection.sentences()),
             figure_html(self.plot(), "Lanes over time", dpi=110),
-            "<h2>Critical path</h2>",
-            self.critical_path.by_name().head(40).to_html(index=False, float_format="{:,.6g}".format),
+            "<h2>Critical path, longest first</h2>",
+            _table(longest),
         ]
-        return web_page(f"Plan of {self.name}", "\n".join(parts))
+        return web_page(f"Plan of {self.name}", "\n".join(parts), _STYLE)
 
 
 def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
@@ -193,6 +236,12 @@ def _quantities(timeline: Timeline) -> dict[str, float]:
         "critical_path_host_share": float(path.spent_s[~of_kernels].sum()) / makespan,
         "critical_path_gaps_share": float(path.waited_s.sum()) / makespan,
     }
+
+
+def _table(rows: pd.DataFrame) -> str:
+    """A table whose first column is as narrow as it must be; no name is cut."""
+    with pd.option_context("display.max_colwidth", None):
+        return str(rows.to_html(index=False, border=0, classes="names"))
 
 
 def _list(title: str, sentences: Sequence[str]) -> str:

@@ -2,10 +2,12 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from command_line import command
 from typer.testing import CliRunner
 
 from costmodel.cli._app import app
@@ -222,3 +224,28 @@ def test_options_that_do_not_go_together_are_refused(trace: Path, options: list[
     result = CliRunner().invoke(app, ["plan", str(trace), *options], env={"COLUMNS": "140"})
     assert result.exit_code == 2
     assert "--sweep and --recorded-on must be together" in result.stderr
+
+
+@pytest.mark.parametrize("reads", [0, 1])
+def test_files_are_written_whoever_stops_reading(trace: Path, tmp_path: Path, reads: int) -> None:
+    """As in ``costmodel plan ... | head -1``."""
+    result = tmp_path / "plan.json"
+    asked = command("plan", trace, "--what-if", "graphs", "--json", result)
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        for _ in range(reads):
+            process.stdout.readline()
+        process.stdout.close()
+    assert json.loads(result.read_text())["speedup"] > 1
+
+
+def test_a_page_has_names_whole_and_numbers_in_units(tmp_path: Path) -> None:
+    name = f"void at::native::elementwise_kernel<128, 2, {'at::native::gpu_kernel_impl_nocast<' * 20}>"
+    task = {"id": "copy", "name": name, "duration_s": 7e-6}
+    (tmp_path / "graph.json").write_text(json.dumps({"tasks": [task]}))
+    run(tmp_path / "graph.json", "--report", tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    assert name.replace("<", "&lt;").replace(">", "&gt;") in page
+    assert "overflow-wrap: anywhere" in page
+    assert "<td>makespan, us</td>" in page
+    assert "makespan_s" not in page

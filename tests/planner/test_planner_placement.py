@@ -2,6 +2,7 @@
 
 from math import inf
 
+import numpy as np
 import pytest
 from every_placement import EveryPlacement, draw
 
@@ -33,6 +34,21 @@ def test_the_best_of_all_placements_is_found_and_proven(seed: int) -> None:
         assert found.value == pytest.approx(best, abs=1e-9)
         assert found.bound <= best + 1e-9
         assert found.is_optimal
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_freedom_is_never_worse_when_time_runs_out(seed: int) -> None:
+    """A contiguous placement is one without that demand, too."""
+    rng = np.random.default_rng(seed)
+    nodes = tuple(
+        Node(id=i, latency=float(rng.uniform(0.1, 2)), transfer=float(rng.uniform(0.05, 0.6)))
+        for i in range(60)
+    )
+    edges = tuple(sorted({(i, int(j)) for i in range(59) for j in rng.integers(i + 1, min(i + 14, 60), 2)}))
+    problem = PlacementProblem(nodes, edges, tuple(Device(name=f"gpu {i}") for i in range(4)))
+    contiguous = place(problem, time_limit_s=1)
+    free = place(problem, contiguous=False, time_limit_s=2)
+    assert free.value <= contiguous.value + 1e-9
 
 
 @pytest.mark.parametrize("method", ["prefixes", "greedy"])

@@ -22,6 +22,8 @@ Objective = Literal["throughput", "latency"]
 Method = Literal["cp-sat", "prefixes", "greedy", "given"]
 # Costs are rounded for the solver, see Scale: what is proven to this share of the value counts as optimal.
 _PROVEN = 1e-4
+# Of the time for a placement that need not be contiguous: on large graphs few are better than those that are.
+_CONTIGUOUS_SHARE = 2 / 3
 
 
 class _Task(NamedTuple):
@@ -115,7 +117,14 @@ def place(  # noqa: PLR0913 (one argument a choice)
     placed, value = _without_solver(task, method)
     bound = _simple_bound(problem, objective)
     if method == "cp-sat":
-        found, proven = _solve(task, value, time_limit_s, seed)
+        if not contiguous:
+            # The smaller problem first: what it finds is a placement, too, and a limit for the larger one.
+            within_s = time_limit_s * _CONTIGUOUS_SHARE
+            found, _ = _solve(task._replace(contiguous=True), value, within_s, seed)
+            if found is not None and (placed is None or task.value(found) < value):
+                placed, value = found, task.value(found)
+        time_left_s = time_limit_s - (perf_counter() - started)
+        found, proven = _solve(task, value, time_left_s, seed)
         if proven == inf and placed is None:
             raise CostModelError(
                 "Nodes must fit into the memory of devices that run them, but no placement does: "

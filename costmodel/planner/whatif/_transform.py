@@ -18,9 +18,9 @@ DIGITS_S = 13
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether a name holds a text, or fits a pattern with ``*``, ``?`` or ``[``; capitals do not count."""
+    """Tell whether a name holds a text, or fits a pattern with ``*``, ``?`` or ``[``, in any capitals."""
     text, pattern = text.lower(), pattern.lower()
-    return fnmatchcase(text, pattern) if any(mark in pattern for mark in "*?[") else pattern in text
+    return pattern in text or fnmatchcase(text, pattern)
 
 
 def named(graph: KernelGraph, *patterns: str) -> Mask:
