@@ -286,6 +286,12 @@ O h ncclDevKernel_AllGather_RING_LL_bf16
 O ? ncclKernel_AllReduce_RING_LL_Sum_half(ncclWorkElem)
 O h void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)
 O h void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16>
+P ? _ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9GemmShapeILi64ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedIfLi4E
+S ? _ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEEN6detail5ArrayIPcLi3EEEEEviT0_T1_
+O ? void cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<xmma__5x_cudnn::implicit_gemm::fprop::Warp_specialized_params>
+X ? void at::native::(anonymous namespace)::krn_partials_per_segment<long>(long*, long const*, long const*, long)
+O ? at::cuda::(anonymous namespace)::spin_kernel(long)
+X f void at::native::(anonymous namespace)::compute_grad_weight_bags<float, long>(long const*, float const*, long const*)
 P ? gemm_kernel
 P ? gen_conv_kernel
 P ? micro_sdpa

@@ -69,7 +69,7 @@ _KINDS = [
     ),
     (
         _K.OTHER,
-        r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen|moe_(align|sort)|count_and_sort",
+        r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen|moe_(align|sort)|count_and_sort|init_device_workspace|spin_kernel",
     ),
     (
         _K.STREAMING,
@@ -120,7 +120,7 @@ _KINDS = [
     ),
     (
         _K.SCATTERED,
-        r"index|gather|scatter|embedding|elementwise_?kernel|upsampl|interpolat|(?<!un)roll|flip|pad|tri[ul]_",
+        r"index|gather|scatter|embedding|segment|grad_weight|elementwise_?kernel|upsampl|interpolat|(?<!un)roll|flip|pad|tri[ul]_",
     ),
     (_K.SCATTERED, r"reshape_and_cache|copy_blocks|swap_blocks|kv_?cache|rotary|rope(_|\b)"),
     (
@@ -141,7 +141,7 @@ _PRECISIONS = [
     (_P.NARROW, r"_s8(?!\d)|_i8(?!\d)|_f8(?!\d)|cijk_[a-z]{4}_[a-z]{4}_(f8|b8|i8)"),
     (_P.HALF, r"bf16|bfloat16|fp16|__half|half_t|c10::half|<half|float16|f16|884(gemm|cudnn)|hgemm|ushort"),
     (_P.HALF, r"16816|h1688|hmma|nvjet_(sm\d+_)?[ht]|cijk_[a-z]{4}_[a-z]{4}_(bb|bs|hh|hs|hb)"),
-    (_P.TF32, r"tf32|s1688|xf32|nvjet_(sm\d+_)?s|cijk_[a-z]{4}_[a-z]{4}_s_mx"),
+    (_P.TF32, r"tf32|tfloat32|s1688|xf32|nvjet_(sm\d+_)?s|cijk_[a-z]{4}_[a-z]{4}_s_mx"),
     (
         _P.FLOAT32,
         r"sgemm|scudnn|f32|fp32|float32|float_double|[<(]float|float>|float,|cijk_[a-z]{4}_[a-z]{4}_s(b|_)",
@@ -227,6 +227,8 @@ def _first(rows: "list[tuple[_T, re.Pattern[str]]]", text: str) -> "_T | None":
 
 def _without_arguments(name: str) -> str:
     """The name of a function in C++ without arguments, which name other functions and types."""
+    if name.startswith("_z"):
+        return _mangled(name)
     kept, depth = [], 0
     for part in re.split(r"(\(anonymous namespace\)|[<>()])", name):
         if part in ("<", "("):
@@ -243,3 +245,13 @@ def _precision(of_inputs: Precision | None, by_name: Precision) -> Precision:
         return by_name
     is_rounded = of_inputs == Precision.FLOAT32 and by_name == Precision.TF32
     return by_name if is_rounded else of_inputs
+
+
+def _mangled(name: str) -> str:
+    """The name of a function as compilers write it: a length and so many characters, part for part."""
+    found, place = [], len(name) - len(name[2:].lstrip("nkl"))
+    while length := re.match(r"\d+", name[place:]):
+        begin = place + length.end()
+        place = begin + int(length[0])
+        found.append(name[begin:place])
+    return "::".join(found)
