@@ -83,7 +83,7 @@ def test_a_model_just_trained_and_one_out_of_a_file_are_the_same(model, data, tm
     assert loaded.predict(NEW, kernels=data).equals(model.predict(NEW, kernels=data))
     assert repr(loaded) == repr(model)
     assert len(repr(model)) < 200
-    assert "<td>kernel-ridge+intervals</td>" in model._repr_html_()
+    assert ">kernel-ridge+intervals</td>" in model._repr_html_()
 
 
 def test_a_device_never_measured_is_told(model, data) -> None:
