@@ -59,7 +59,7 @@ def test_rows_that_cannot_be_read_are_told(model: PredictsFromFrame, candidates)
         ("device", "{}", "JSON of a device"),
         ("device", "nothing", "costmodel devices list"),
         ("sms", 100_000, "must be a whole number from 1 to"),
-        ("sms", 0, "sms must be from 1 to"),
+        ("sms", 0, "must be a whole number from 1 to"),
     ):
         with pytest.raises(CostModelError, match=text):
             model.predict(frame.assign(**{column: value}))

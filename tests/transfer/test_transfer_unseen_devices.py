@@ -11,6 +11,8 @@ from public_data import KERNEL_TUNER, needs_public_data
 from costmodel.dataset import Dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.learners import KernelRidge, RidgeLearner
+from costmodel.records import Workload
+from costmodel.records._least_latency import least_latency_s
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._residual import Residual
