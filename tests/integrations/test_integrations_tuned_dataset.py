@@ -7,7 +7,8 @@ import pytest
 
 pytest.importorskip("tvm")
 
-from tuned_programs import KNOWN, cuda, drawn, on_h100
+import tvm
+from tuned_programs import KNOWN, a_cpu, cuda, drawn, on_h100
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
@@ -79,3 +80,15 @@ def test_a_line_that_tvm_cannot_apply_costs_itself_only(tuned: Path, tmp_path: P
         "a measurement must stand behind its program",
         "latencies must be finite and at least one nanosecond",
     ]
+
+
+def test_a_device_that_no_table_has_is_what_the_tuning_says(tmp_path: Path) -> None:
+    context, candidates = drawn("row_sums")
+    database = Database(tmp_path / "tuned.jsonl", a_cpu())
+    workload = database.commit_workload(context.mod)
+    target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+    record = (candidates[0].sch.trace, workload, [1e-4], target, candidates[0].args_info)
+    database.commit_tuning_record(ms.database.TuningRecord(*record))
+    (measurement,) = read_source(tmp_path / "tuned.jsonl").measurements
+    assert measurement.platform.device == a_cpu().device
+    assert measurement.platform.sms_granted == 1

@@ -13,6 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._entry import (
+    DeviceEntry,
     MeasuredEntry,
     ProgramEntry,
     decode_entry,
@@ -23,7 +24,7 @@ from costmodel.integrations.tvm._results import latency_of
 from costmodel.integrations.tvm._target import device_part, target_json
 from costmodel.kernels.metaschedule._database_json import plain_json, record_fields
 from costmodel.records._line_file import SharedLineFile
-from costmodel.records._platform import Platform
+from costmodel.records._platform import Device, Platform
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         self.platform = platform
         self._lines = SharedLineFile(Path(path), "the database")
         self._programs: dict[str, Any] = {}
+        self._devices: set[Device] = set()
         self._measured: list[MeasuredEntry] = []
         self._records: dict[int, Any] = {}  # by id of the entry, which is kept: each takes ms to make
         self._refresh()
@@ -113,7 +115,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
             measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.commit_workload(record.workload.mod)
-        self._lines.append([encode_entry(entry)])
+        new = [] if platform.device in self._devices else [encode_entry(DeviceEntry(platform.device))]
+        self._lines.append([*new, encode_entry(entry)])
         self._refresh()
 
     def get_top_k(self, workload: Any, top_k: int) -> list[Any]:
@@ -172,6 +175,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
                 ) from None
             if isinstance(entry, MeasuredEntry):
                 self._measured.append(entry)
+            elif isinstance(entry, DeviceEntry):
+                self._devices.add(entry.device)
             elif entry.key not in self._programs:
                 self._programs[entry.key] = ms.database.Workload.from_json(entry.fields)
 

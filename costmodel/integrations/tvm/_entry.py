@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from costmodel.integrations.tvm._results import latency_of
-from costmodel.records._platform import Isolation, Platform
+from costmodel.records._platform import Device, Isolation, Platform
 
 
 class ProgramEntry(msgspec.Struct, frozen=True, tag="program", forbid_unknown_fields=True):
@@ -19,6 +19,16 @@ class ProgramEntry(msgspec.Struct, frozen=True, tag="program", forbid_unknown_fi
 
     key: str
     fields: list[Any]
+
+
+class DeviceEntry(msgspec.Struct, frozen=True, tag="device", forbid_unknown_fields=True):
+    """A device that measured, for who makes a dataset of the database.
+
+    Attributes:
+        device: The device.
+    """
+
+    device: Device
 
 
 class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured", forbid_unknown_fields=True, dict=True):
@@ -73,6 +83,6 @@ class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured", forbid_unknown_
         return [self.trace, run_secs, json.loads(self.full_target), self.arguments]
 
 
-Entry = ProgramEntry | MeasuredEntry
+Entry = ProgramEntry | DeviceEntry | MeasuredEntry
 encode_entry = msgspec.json.Encoder().encode
 decode_entry: Any = msgspec.json.Decoder(Entry).decode

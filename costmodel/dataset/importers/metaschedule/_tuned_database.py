@@ -1,8 +1,9 @@
 """Databases of costmodel's options for TVM: programs, and what was measured of their traces where.
 
 A line is a checked one, as in a record store, and holds ``{"type": "program", "key": ..., "fields": [hash,
-text]}`` or ``{"type": "measured", "program": key, "device": ..., "trace": ...}``. Where TVM is installed,
-programs are recognised as tuning recognises them, so that models can learn from what was tuned.
+text]}``, ``{"type": "device", "device": ...}``, or ``{"type": "measured", "program": key, "device": its name,
+"trace": ...}``. Where TVM is installed, programs are recognised as tuning recognises them, so that models can
+learn from what was tuned.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import msgspec
 from costmodel.dataset.importers._base import InputFile, ReadOptions
 from costmodel.dataset.importers._entry import EntryError, seconds, utc
 from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, find_named_device, platform_file_for
+from costmodel.dataset.importers._platform_file import find_named_device, platform_file_for
 from costmodel.dataset.importers._source import Reject, Source
 from costmodel.dataset.importers.metaschedule._database import NO_REASON
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels
@@ -34,6 +35,12 @@ class _Program(msgspec.Struct, tag="program"):
 
     key: str
     fields: tuple[str, str]
+
+
+class _Device(msgspec.Struct, tag="device"):
+    """A device that measured."""
+
+    device: Device
 
 
 class _Measured(msgspec.Struct, tag="measured"):
@@ -69,10 +76,11 @@ def read_tuned_database(file: InputFile, options: ReadOptions) -> Source:
 def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
     origin, found = Origin.of(path), platform_file_for(path, options.platform)
     programs: dict[str, tuple[str, str]] = {}
+    devices: dict[str, Device] = {}
     visits: dict[tuple[str, str], int] = {}
     for number, line in LineFile(path, "the database").read_new():
         try:
-            entry = msgspec.json.decode(line, type=_Program | _Measured)
+            entry = msgspec.json.decode(line, type=_Program | _Device | _Measured)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             yield origin.reject(
                 "a line must be a program or a measurement of TVM", line.decode(errors="replace"), number
@@ -81,8 +89,12 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
         if isinstance(entry, _Program):
             programs[entry.key] = entry.fields
             continue
+        if isinstance(entry, _Device):
+            devices[entry.device.name] = entry.device
+            continue
         try:
-            yield _measurement(entry, programs, _platform(entry, found, origin), worker, visits)
+            platform = _platform(entry, found.platform.device if found else devices.get(entry.device), origin)
+            yield _measurement(entry, programs, platform, worker, visits)
         except EntryError as error:
             yield origin.reject(str(error), line.decode(errors="replace"), number)
 
@@ -127,8 +139,8 @@ def _candidate(
     return ours or ForeignKernels(*program, worker).candidate(config, entry.trace, lower=has_tvm)
 
 
-def _platform(entry: _Measured, found: PlatformFile | None, origin: Origin) -> Platform:
-    """Make the platform of an entry; a platform file may know more of its device.
+def _platform(entry: _Measured, known: Device | None, origin: Origin) -> Platform:
+    """Make the platform of an entry; its file, or one of a platform, may know more of its device.
 
     Raises:
         EntryError: Its target or SMs are none.
@@ -139,8 +151,8 @@ def _platform(entry: _Measured, found: PlatformFile | None, origin: Origin) -> P
         raise EntryError(f"the target of a measurement must be of kind {', '.join(_KINDS)}") from None
     if not (0 <= entry.sms_granted < 2**31 and 0 <= entry.sms_requested < 2**31):
         raise EntryError("SMs must be integers from 0")
-    device = found.platform.device if found else find_named_device(entry.device)
+    device = known or find_named_device(entry.device)
     if device.name != entry.device or device.kind != kind:
-        device = Device(entry.device, kind, architecture="", sms=0, clock_mhz=0.0)
+        device = Device(entry.device, kind, architecture="", sms=entry.sms_granted, clock_mhz=0.0)
     software = {"tvm_database": origin.text}
     return Platform(device, entry.isolation, entry.sms_requested, entry.sms_granted, software)
