@@ -4,6 +4,8 @@ PYTHON ?= python3
 WORKLOAD ?= conv2d-n1-c256-h14-w14-o256-k3-s1
 SMS ?= 32
 TRIALS ?= 16
+SECONDS ?= 60
+SEED ?= 0
 
 BIN := .venv/bin
 
@@ -22,7 +24,7 @@ TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-ker
 # When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
-.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check mutation reproduce
+.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check fuzz mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -76,6 +78,9 @@ check: .venv/dev.stamp ## Check style, format, types and import direction
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/dev.stamp ## Attack every reader with altered files for SECONDS, from SEED
+	$(BIN)/python tests/fuzz/attack.py --seconds $(SECONDS) --seed $(SEED)
 
 mutation: .venv/mutation.stamp ## Mutate the code at random and count the mutants that tests detect (under an hour)
 	PYTHON=$(BIN)/python experiments/mutation/run.sh
