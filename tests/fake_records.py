@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from costmodel.records import Candidate, Config, Device, Measurement, Outcome, Platform, Workload
 from costmodel.records._candidate import KernelLaunch
-from costmodel.records._device_state import DeviceState
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import DeviceState, KernelResources
 
 WORKLOADS = ("matmul-m128-n768-k3072", "softmax-m512-n512", "conv2d-n1-c64-h56-w56-o64-k3-s1")
 BLOCKS = dict(zip(WORKLOADS, (256, 96, 1024), strict=True))

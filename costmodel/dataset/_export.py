@@ -27,7 +27,7 @@ from costmodel.kernels.metaschedule._database_json import database_record, datab
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._target import make_target
 from costmodel.records._measurement import Measurement
-from costmodel.records._platform import Platform, target_kind
+from costmodel.records._platform import Platform, find_target_kind
 from costmodel.records._workload import Workload
 
 _FAILED = 1e10  # what MetaSchedule itself writes in place of the seconds of a failure
@@ -68,7 +68,7 @@ def export_metaschedule(records: Iterator[Records], out: Path) -> ExportReport:
 
 def _unfit(measurement: Measurement) -> str:
     """Why a database cannot hold it; empty if it can."""
-    candidate, kind = measurement.candidate, target_kind(measurement.platform.device)
+    candidate, kind = measurement.candidate, find_target_kind(measurement.platform.device)
     if candidate.workload.is_foreign or not candidate.space.startswith("metaschedule-") or kind is None:
         return "it is not from a space of MetaSchedule"
     if measurement.visit or measurement.co_runners:
@@ -83,7 +83,7 @@ class _Database:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._kind = target_kind(platform.device) or "cuda"
+        self._kind = find_target_kind(platform.device) or "cuda"
         architecture = platform.device.architecture
         is_known = self._kind == "cuda" and architecture.startswith("sm_")
         self._target = make_target(self._kind, architecture) if is_known else make_target(self._kind)

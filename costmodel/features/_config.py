@@ -31,7 +31,7 @@ from costmodel.kernels.metaschedule.launches._tiles import (
     thread_part,
     unfolded,
 )
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 
 
 def _plain(name: str, formula: Callable[[Step], FloatArray]) -> Feature[Step]:

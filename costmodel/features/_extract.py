@@ -33,8 +33,7 @@ from costmodel.features._platform import (
 from costmodel.features._table import FeatureTable, in_columns
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
-from costmodel.records._candidate import Candidate
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, ConfigBatch
 from costmodel.records._platform import Platform
 from costmodel.records._workload import DTYPE_BYTES, Workload
 

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
-from costmodel.records._candidate import Candidate, Decision
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, ConfigBatch, Decision
 from costmodel.records._workload import Workload
 
 _Facts = dict[Column, float]

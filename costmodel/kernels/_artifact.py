@@ -11,8 +11,7 @@ from costmodel.files import write_whole
 from costmodel.kernels._cubin import resources_by_kernel
 from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
-from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._measurement import Outcome
+from costmodel.records._measurement import KernelResources, Outcome
 
 
 class Built(msgspec.Struct, frozen=True):

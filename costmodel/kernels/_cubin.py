@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 
 _EM_CUDA = 190
 _MAGIC = b"\x7fELF"

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.records._candidate import Candidate, Config
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
 # A neighbour is one to so many single-parameter changes away: enough to leave a small local optimum.

@@ -11,7 +11,7 @@ from costmodel.arrays import FloatArray
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 

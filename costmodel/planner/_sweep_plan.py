@@ -13,8 +13,8 @@ from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.records._device_table import find_device
+from costmodel.records._hypothetical import Sweep, swept_devices
 from costmodel.records._platform import Device
-from costmodel.records._sweep import Sweep, swept_devices
 from costmodel.transfer.prediction._sweep import draw_swept
 
 if TYPE_CHECKING:

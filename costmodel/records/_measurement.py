@@ -9,15 +9,47 @@ import msgspec
 
 from costmodel.failures import is_passing
 from costmodel.records._candidate import Candidate
-from costmodel.records._device_state import DeviceState
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._identity import content_id
-from costmodel.records._kernel_resources import KernelResources
 from costmodel.records._platform import Platform
 
 SCHEMA_VERSION = 2
 # In place of candidates, where other processes may have measured on the other SMs.
 UNKNOWN_CO_RUNNERS = ("unknown",)
+
+
+class DeviceState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sensor readings of a device at one moment; 0 or empty if unknown.
+
+    Attributes:
+        clock_mhz: Clock of the SMs, as reported by the driver.
+        spin_clock_mhz: Actual clock of an SM, from the cycles that it counts per microsecond.
+        launch_s: Seconds between two launches of an empty kernel in a CUDA graph.
+        memory_clock_mhz: Clock of the device memory.
+        temperature_c: Temperature of the chip in degrees Celsius.
+        power_w: Power that the board draws, in watts.
+        throttle_reasons: Why the clock is held below what it could be, such as ``sw_power_cap``.
+    """
+
+    clock_mhz: float = 0.0
+    spin_clock_mhz: float = 0.0
+    launch_s: float = 0.0
+    memory_clock_mhz: float = 0.0
+    temperature_c: float = 0.0
+    power_w: float = 0.0
+    throttle_reasons: tuple[str, ...] = ()
+
+
+class KernelResources(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the compiler gave one kernel, which the lowered program does not tell.
+
+    Attributes:
+        registers_per_thread: 32-bit registers of a thread; they limit how many blocks an SM holds.
+        stack_bytes: Local memory of a thread: arrays with computed indices, and spilled registers.
+    """
+
+    registers_per_thread: int
+    stack_bytes: int
 
 
 class Outcome(StrEnum):

@@ -1,9 +1,18 @@
-"""What a number of SMs of a device can do at most."""
+"""What a number of SMs of a device can do at most, and how long a workload takes on them at least."""
 
 from dataclasses import dataclass
 
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+
+# An SM, a compute unit or a core of a CPU moves no more bytes a clock to and from its caches.
+_CACHE_BYTES_PER_SM_CLOCK = 128
+# A device that says one lane does not know how many it has.
+_UNKNOWN_LANES = 1
+# Matrix units compute products of float32 that are rounded to TF32 at half of the rate of float16, and those
+# of AMD whole float32 at a quarter at most.
+_TF32_RATE, _AMD_FLOAT32_RATE = 1 / 2, 1 / 4
 
 
 @dataclass(frozen=True)
@@ -45,3 +54,44 @@ def peak_rates(device: Device, sms: int | None = None) -> PeakRates:
         tensor_tflops=device.tensor_flops_per_sm_clock * tera_clocks,
         bandwidth_gb_s=device.bandwidth_gb_s,
     )
+
+
+def least_latency_s(
+    workload: Workload, device: Device, sms: int | None = None, *, is_tf32: bool = False
+) -> float:
+    """Return the seconds below which no kernel can compute a workload: a roofline without overheads.
+
+    It is the longer of the operations at the peak rate of the SMs and the bytes at the bandwidth of the
+    memory or, if the last-level cache holds them, at that of the caches. It never rises with more SMs. What
+    is not known of the workload or the device counts as nothing.
+
+    Args:
+        workload: The workload; its operations count as it is defined, so that a Winograd convolution, which
+            does fewer, may take less.
+        device: The device.
+        sms: Number of SMs that the kernel may use. Default: all.
+        is_tf32: Whether the kernel may round float32 to TF32.
+
+    Example:
+        >>> gpu = Device("A GPU", "cuda", "sm_90", 100, 1000.0, bandwidth_gb_s=1000, fp32_lanes_per_sm=128)
+        >>> least_latency_s(Workload.parse("matmul-m8192-n8192-k8192"), gpu)  # 1.1e12 operations, 25.6e12/s
+        0.04294967296
+    """
+    granted = device.sms if sms is None else sms
+    clocks_per_s = granted * device.clock_mhz * 1e6
+    flops_per_s = _flops_per_clock(workload.dtype, device, is_tf32=is_tf32) * clocks_per_s
+    computing = workload.flops / flops_per_s if flops_per_s else 0.0
+    in_memory = workload.min_bytes > device.l2_bytes and device.bandwidth_gb_s
+    bytes_per_s = device.bandwidth_gb_s * 1e9 if in_memory else _CACHE_BYTES_PER_SM_CLOCK * clocks_per_s
+    return max(computing, workload.min_bytes / bytes_per_s if bytes_per_s else 0.0)
+
+
+def _flops_per_clock(dtype: str, device: Device, *, is_tf32: bool) -> float:
+    """Operations of an SM per clock at most; 0 if unknown."""
+    if device.fp32_lanes_per_sm <= _UNKNOWN_LANES:
+        return 0.0
+    on_lanes, on_matrix_units = 2.0 * device.fp32_lanes_per_sm, float(device.tensor_flops_per_sm_clock)
+    if dtype == "float16":  # lanes do two at once
+        return max(2 * on_lanes, on_matrix_units)
+    share = _TF32_RATE if is_tf32 else _AMD_FLOAT32_RATE if device.kind == "hip" else 0.0
+    return max(on_lanes, on_matrix_units * share)

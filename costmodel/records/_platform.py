@@ -106,7 +106,7 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
         return content_id(self.device.name, self.isolation, self.sms_granted)
 
 
-def target_kind(device: Device) -> TargetKind | None:
+def find_target_kind(device: Device) -> TargetKind | None:
     """Return what kernels are made for that run on a device; None where none are made here."""
     return device.kind if device.kind == "cuda" or device.kind == "cpu" else None  # noqa: PLR1714 (types)
 

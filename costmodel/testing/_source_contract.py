@@ -20,8 +20,7 @@ from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._reference import agrees
 from costmodel.kernels._sources import source_of
-from costmodel.records._candidate import DATA_FACTS, Candidate, Config, KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import DATA_FACTS, Candidate, Config, ConfigBatch, KernelLaunch
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

@@ -9,8 +9,7 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.records._operators import OPERATORS
-from costmodel.records._shape import Shape
-from costmodel.records._workload import DTYPE_BYTES, Workload
+from costmodel.records._workload import DTYPE_BYTES, Shape, Workload
 from costmodel.workloads._catalogue import catalogue
 
 # Shapes of one family that differ in no size by more than this factor are near-twins: one all but tells the

@@ -9,8 +9,7 @@ import numpy as np
 from costmodel.dataset import load_dataset
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate
-from costmodel.records._candidate import KernelLaunch
-from costmodel.records._config_batch import config_batches
+from costmodel.records._candidate import KernelLaunch, config_batches
 
 DATASETS = ("h100-sm-budgets", "sm-budgets", "wide-sm-budgets")  # of operators that are known
 FIELDS = KernelLaunch.__struct_fields__

@@ -15,7 +15,7 @@ from costmodel.errors import InvalidConfigError
 from costmodel.features._extract import COLUMNS, extract_batch
 from costmodel.kernels import open_space
 from costmodel.records import Candidate, Platform, Workload, find_device
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, cycle, repeat
 
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 
 class FakeStopwatch:

@@ -13,7 +13,7 @@ from costmodel.collector import Timing
 from costmodel.collector.device._co_run import time_side_by_side
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import Repeats
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

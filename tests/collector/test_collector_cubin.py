@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("elftools")
 
 from costmodel.kernels._cubin import kernel_resources
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 
 pytestmark = pytest.mark.white_box
 

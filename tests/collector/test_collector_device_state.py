@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from costmodel.collector.device._cuda_device import THROTTLE_REASONS, StateReader, pci_bus_id
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

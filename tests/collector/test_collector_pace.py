@@ -4,7 +4,7 @@ import pytest
 from fake_stopwatch import sensors
 
 from costmodel.collector.device._pace import Pace
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

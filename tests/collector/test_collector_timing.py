@@ -16,7 +16,7 @@ from costmodel.collector.device._timing import (
     runs_within,
     time_kernels,
 )
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

@@ -38,7 +38,7 @@ from costmodel.records import (
     Workload,
     read_records,
 )
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

@@ -8,8 +8,7 @@ from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.records import Candidate, Config, Device, Measurement, Platform, Workload
 from costmodel.records._candidate import DATA_FACTS, KernelLaunch
-from costmodel.records._device_state import DeviceState
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import DeviceState, KernelResources
 
 pytestmark = pytest.mark.white_box
 

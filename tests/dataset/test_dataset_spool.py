@@ -11,7 +11,7 @@ from costmodel.dataset import CardHeader, build_dataset
 from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.records import Config, Measurement, RecordStore
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

@@ -16,7 +16,7 @@ from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.kernels._sample import sample_from_starts
 from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, find_device
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import part_of
 
 pytestmark = pytest.mark.white_box

@@ -18,7 +18,7 @@ from costmodel.kernels._sources import open_sources
 from costmodel.planner import SharedMemory
 from costmodel.planner._shared_memory import Waits
 from costmodel.records import find_device
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 pytestmark = pytest.mark.white_box
 

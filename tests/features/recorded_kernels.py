@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from costmodel.records import Candidate, Workload
 from costmodel.records._candidate import KernelLaunch
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 
 DATASETS = Path(__file__).parents[2] / "datasets"
 FIELDS = KernelLaunch.__struct_fields__

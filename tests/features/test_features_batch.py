@@ -10,7 +10,7 @@ from costmodel.features import extract
 from costmodel.features._extract import COLUMNS, extract_batch
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate, Config, Workload
-from costmodel.records._config_batch import ConfigBatch, config_batches
+from costmodel.records._candidate import ConfigBatch, config_batches
 from costmodel.testing import landscape_platform
 
 pytestmark = pytest.mark.white_box

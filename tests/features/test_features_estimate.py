@@ -10,7 +10,7 @@ from recorded_kernels import FIELDS, recorded_candidates
 from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate, Config, Workload
-from costmodel.records._config_batch import ConfigBatch, config_batches
+from costmodel.records._candidate import ConfigBatch, config_batches
 
 pytestmark = pytest.mark.white_box
 

@@ -8,7 +8,7 @@ from costmodel.features._extract import COLUMNS, extract_batch
 from costmodel.features._parameters import parameter_columns
 from costmodel.features._table import in_columns
 from costmodel.records import Candidate, Config, Device, Platform, Workload
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 from costmodel.records._platform import part_of
 
 pytestmark = pytest.mark.white_box

@@ -28,7 +28,7 @@ from costmodel.integrations.triton import (  # noqa: E402
     save_moe_configs,
 )
 from costmodel.records import Measurement, Outcome, Platform, RecordStore, find_device, read_records  # noqa: E402
-from costmodel.records._kernel_resources import KernelResources  # noqa: E402
+from costmodel.records._measurement import KernelResources  # noqa: E402
 from costmodel.records._platform import part_of  # noqa: E402
 
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]

@@ -8,8 +8,7 @@ from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._parameters import Categorical, Tile
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate, Workload
-from costmodel.records._candidate import KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch, KernelLaunch
 
 pytestmark = pytest.mark.white_box
 

@@ -20,8 +20,7 @@ from costmodel.kernels.metaschedule.programs._facts import program_workload
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 from costmodel.records import Workload
-from costmodel.records._candidate import KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch, KernelLaunch
 from costmodel.records._program_facts import ProgramFacts
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

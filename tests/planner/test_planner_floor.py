@@ -14,7 +14,7 @@ from costmodel.planner.graphs._kernel_graph import TaskKind
 from costmodel.planner.graphs.traces._read import read_kineto
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.records import Workload, find_device
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 
 pytestmark = pytest.mark.white_box
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from costmodel.records import Candidate, Config, Workload
-from costmodel.records._config_batch import ConfigBatch, config_batches
+from costmodel.records._candidate import ConfigBatch, config_batches
 
 pytestmark = pytest.mark.white_box
 

@@ -1,7 +1,7 @@
 import pytest
 
 from costmodel.records import find_device
-from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
+from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device
 
 pytestmark = pytest.mark.white_box
 

@@ -14,9 +14,8 @@ from costmodel.records import (
     find_device,
     hypothetical,
 )
-from costmodel.records._hypothetical import QUANTITIES
+from costmodel.records._hypothetical import QUANTITIES, Sweep, swept_devices
 from costmodel.records._platform import part_of
-from costmodel.records._sweep import Sweep, swept_devices
 
 pytestmark = pytest.mark.white_box
 

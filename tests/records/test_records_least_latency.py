@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from costmodel.dataset import load_dataset
 from costmodel.records import Device, Workload, find_device
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 
 pytestmark = pytest.mark.white_box
 

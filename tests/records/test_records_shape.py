@@ -4,7 +4,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
-from costmodel.records._shape import Shape
+from costmodel.records._workload import Shape
 
 pytestmark = pytest.mark.white_box
 

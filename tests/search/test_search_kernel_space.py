@@ -9,7 +9,7 @@ from costmodel.features import extract
 from costmodel.features._extract import COLUMNS
 from costmodel.kernels import open_space
 from costmodel.records import Candidate, Config, Workload
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH
 from costmodel.search import KernelSpace, ModelSampler, RandomOrderSampler
 from costmodel.testing import landscape_latency, landscape_platform
 

@@ -15,7 +15,7 @@ from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.learners import Prediction
 from costmodel.records import Candidate, Config, Device, Workload, find_device
 from costmodel.records._hypothetical import hypothetical
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import Model, StorableModel, load_model

@@ -12,7 +12,7 @@ from costmodel.dataset import Dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.learners import KernelRidge, RidgeLearner
 from costmodel.records import Workload
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._residual import Residual

@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.records._operators import OPERATORS
-from costmodel.records._shape import Shape
+from costmodel.records._workload import Shape
 from costmodel.workloads import catalogue
 from costmodel.workloads._sample import sample_workloads
 

@@ -13,8 +13,7 @@ from costmodel.files import find_config
 from costmodel.kernels._sources import open_sources, source_for
 from costmodel.reading import read_toml
 from costmodel.records._identity import content_id
-from costmodel.records._shape import Shape
-from costmodel.records._workload import Workload
+from costmodel.records._workload import Shape, Workload
 
 _REMEDY = (
     "Name a file such as those of configs/, or a shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, "

@@ -6,9 +6,9 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
-from costmodel.records._device_state import DeviceState
+from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device
 from costmodel.records._identity import content_id
+from costmodel.records._measurement import DeviceState
 from costmodel.records._platform import Device
 
 # Bits of nvmlDeviceGetCurrentClocksEventReasons (NVML API, "nvmlClocksEventReasons") that say that the clock

@@ -16,7 +16,7 @@ from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.collector.device._spin_kernel import Pulse, SpinKernel, verify_grant
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 from costmodel.records._platform import Device
 
 

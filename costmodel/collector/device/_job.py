@@ -6,8 +6,7 @@ import msgspec
 
 from costmodel.collector.device._timing import Timing
 from costmodel.kernels._base import KernelSource
-from costmodel.records._device_state import DeviceState
-from costmodel.records._measurement import Outcome
+from costmodel.records._measurement import DeviceState, Outcome
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 # Two measurements at most this far from usual are at most 3 % apart. The clock of an H100 moved in steps of
 # 0.8 %; of its readings, 7 % were further from the median than this.

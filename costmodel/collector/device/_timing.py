@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from costmodel.collector.device._pace import Pace
-from costmodel.records._device_state import DeviceState
+from costmodel.records._measurement import DeviceState
 
 
 class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

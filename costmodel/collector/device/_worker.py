@@ -18,8 +18,7 @@ from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.errors import InvalidConfigError
 from costmodel.failures import last_line
-from costmodel.records._device_state import DeviceState
-from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Outcome
+from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, DeviceState, Outcome
 from costmodel.records._platform import Device
 
 

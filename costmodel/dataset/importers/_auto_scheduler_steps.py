@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from costmodel.dataset.importers._entry import factors
-from costmodel.records._candidate import Config, Decision
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Config, Decision
 from costmodel.records._identity import content_id
 
 _MOST_DIGITS = 15  # of the value of a pragma

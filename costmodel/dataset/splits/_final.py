@@ -23,8 +23,7 @@ from costmodel.dataset.table._files import add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.reading import is_file, read_json
-from costmodel.records._shape import Shape
-from costmodel.records._workload import Workload
+from costmodel.records._workload import Shape, Workload
 
 FINAL_REPORT = "final-report"
 FILE_NAME = "final_report.json"

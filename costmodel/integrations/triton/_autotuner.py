@@ -30,7 +30,7 @@ from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
 from costmodel.records._candidate import Candidate
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from triton.runtime.driver import driver
 from costmodel.errors import CostModelError
 from costmodel.host import cpu_model, cpu_threads
 from costmodel.reading import exists
-from costmodel.records._cuda_device import CUDA_ATTRIBUTES, cuda_device
-from costmodel.records._device_table import known_devices
+from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device, known_devices
 from costmodel.records._platform import Device, Isolation, Platform
 
 _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM

@@ -18,7 +18,7 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.family._formula import Formula
 from costmodel.records._candidate import Config, Decision, KernelLaunch
 from costmodel.records._identity import content_id
-from costmodel.records._kernel_resources import KernelResources
+from costmodel.records._measurement import KernelResources
 from costmodel.records._workload import Workload
 
 # Short names of element types, Triton's own; others keep theirs.

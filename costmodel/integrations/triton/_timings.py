@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.records._candidate import Candidate
-from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._measurement import Measurement, Outcome, measurement_key
+from costmodel.records._measurement import KernelResources, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
 from costmodel.records._store import SharedRecordStore
 from costmodel.records._workload import Workload

@@ -18,8 +18,7 @@ from costmodel.integrations.triton._platform import still_works
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._timings import KernelTimings
 from costmodel.records._candidate import Candidate
-from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._measurement import KernelResources, Measurement, Outcome
 
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)

@@ -13,8 +13,7 @@ from costmodel.features._extract import COLUMNS, extract, extract_batch
 from costmodel.integrations.tvm._target import target_kind
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.printable import make_printable
-from costmodel.records._candidate import Candidate, Config, KernelLaunch
-from costmodel.records._config_batch import config_batches
+from costmodel.records._candidate import Candidate, Config, KernelLaunch, config_batches
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.workloads._programs import FoundSpace, find_space

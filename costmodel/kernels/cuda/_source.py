@@ -12,8 +12,7 @@ from costmodel.kernels.cuda._family import CudaFamily
 from costmodel.kernels.cuda._nvrtc import Source, check_nvrtc, compile_source
 from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.family._source import FamilySource
-from costmodel.records._candidate import Candidate, Config
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 

@@ -15,8 +15,7 @@ from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.records._candidate import Candidate, Config
-from costmodel.records._kernel_resources import KernelResources
-from costmodel.records._measurement import Outcome
+from costmodel.records._measurement import KernelResources, Outcome
 from costmodel.records._workload import Workload
 
 

@@ -12,8 +12,7 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.family._base import Choice, Family
 from costmodel.kernels.family._formula import Formula, all_hold
 from costmodel.kernels.family._geometry import check_launch
-from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, Config, ConfigBatch, Decision, KernelLaunch
 from costmodel.records._workload import Workload
 
 Rows = NDArray[np.uint16]  # (n, parameters)

@@ -15,8 +15,7 @@ from costmodel.kernels.cuda._source import CudaSource
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
-from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, Candidate, Config, ConfigBatch, Decision, KernelLaunch
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

@@ -26,8 +26,7 @@ from costmodel.kernels.metaschedule._tensor_intrin import (
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
-from costmodel.records._candidate import Candidate, Config, KernelLaunch
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, Candidate, Config, ConfigBatch, KernelLaunch
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

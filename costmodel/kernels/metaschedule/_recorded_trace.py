@@ -13,8 +13,7 @@ from typing import Any
 from tvm.s_tir.schedule import InstructionKind
 
 from costmodel.kernels.metaschedule._sketch import Sketch
-from costmodel.records._candidate import Config
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Config
 
 _POSTPROC = "EnterPostproc"  # what follows completes the schedule and chooses nothing
 

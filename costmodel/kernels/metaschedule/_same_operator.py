@@ -7,8 +7,7 @@ from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._choices import choices_of
 from costmodel.kernels.metaschedule._postprocess import apply_postprocessors
 from costmodel.kernels.metaschedule._sketch import Sketch
-from costmodel.records._candidate import Config
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Config
 
 
 class SameOperator:

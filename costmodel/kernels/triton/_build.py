@@ -27,8 +27,7 @@ from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import check_launch, check_shared_bytes
 from costmodel.kernels.family._module import load_module
 from costmodel.kernels.triton._family import EPILOGUE, OPTIONS, OUTPUT, WARP_THREADS, TritonFamily
-from costmodel.records._candidate import Candidate, Config
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
 _TYPES = {

@@ -22,8 +22,7 @@ from costmodel.kernels.family._module import load_module
 from costmodel.kernels.triton._build import Constant, Parameter, parameters_of
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
-from costmodel.records._candidate import Config
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import Config, ConfigBatch
 from costmodel.records._workload import Workload
 
 _TELLS_TRITON = {"TRITON_INTERPRET": "1"}

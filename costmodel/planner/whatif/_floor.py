@@ -5,7 +5,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_class import Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._workload import Workload
 
 

@@ -16,8 +16,7 @@ from costmodel.features._extract import COLUMNS, extract_batch
 from costmodel.features._parameters import parameter_columns
 from costmodel.features._table import FeatureTable, in_columns
 from costmodel.kernels._design_space import MOST_CHANGES, DesignSpace
-from costmodel.records._candidate import Candidate, Config
-from costmodel.records._config_batch import ConfigBatch, config_batches
+from costmodel.records._candidate import Candidate, Config, ConfigBatch, config_batches
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
 from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace

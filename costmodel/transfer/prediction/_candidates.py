@@ -9,7 +9,7 @@ from costmodel.kernels._sample import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.reading import decode_json, read_lines, refusing
 from costmodel.records._candidate import Candidate
-from costmodel.records._platform import Device, target_kind
+from costmodel.records._platform import Device, find_target_kind
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
         CostModelError: No source makes it for such a device, or a package that the source needs is missing.
     """
     instead = "Give the kernels: a dataset, or a file of candidates."
-    kind = target_kind(device)
+    kind = find_target_kind(device)
     if kind is None:
         raise CostModelError(
             f"Configs can be drawn for CUDA devices and CPUs, but got {device.name}. {instead}"

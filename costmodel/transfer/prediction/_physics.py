@@ -12,7 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
-from costmodel.records._least_latency import least_latency_s
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
 from costmodel.transfer._carry import Spread, carry_over

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costmodel.records._candidate import Candidate
-from costmodel.records._hypothetical import HypotheticalDevice
+from costmodel.records._hypothetical import HypotheticalDevice, Sweep, swept_devices
 from costmodel.records._platform import Device
-from costmodel.records._sweep import Sweep, swept_devices
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import device_named

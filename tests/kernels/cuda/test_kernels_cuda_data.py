@@ -12,7 +12,7 @@ from own_kernels import OWN
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.kernels._sample import sample_from_starts
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 
 pytestmark = pytest.mark.white_box
 

@@ -15,7 +15,7 @@ from costmodel.kernels import CudaFamily
 from costmodel.kernels._reference import agrees
 from costmodel.kernels.library._source import LibrarySource
 from costmodel.records import Config, Workload
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 
 pytestmark = pytest.mark.white_box
 

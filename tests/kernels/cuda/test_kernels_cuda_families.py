@@ -18,7 +18,7 @@ from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.kernels.family._check import FamilyCheck, check_family
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.records import Config, Outcome, Workload
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch
 
 pytestmark = pytest.mark.white_box
 

@@ -16,8 +16,7 @@ from costmodel.kernels._design_space import neighbour
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._space import FamilySpace, ValidConfigs
 from costmodel.records import Config
-from costmodel.records._candidate import DATA_FACTS, KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import DATA_FACTS, ConfigBatch, KernelLaunch
 
 pytestmark = pytest.mark.white_box
 

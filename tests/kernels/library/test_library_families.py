@@ -13,8 +13,7 @@ from costmodel.kernels._reference import agrees
 from costmodel.kernels.library._source import LibrarySource
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Config, Outcome, Platform, Workload, find_device
-from costmodel.records._candidate import KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import ConfigBatch, KernelLaunch
 
 pytestmark = pytest.mark.white_box
 

@@ -29,7 +29,7 @@ from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
 from costmodel.reading import is_file, read_lines
 from costmodel.records._measurement import Measurement, Outcome
-from costmodel.records._platform import DeviceKind, Platform, TargetKind, target_kind
+from costmodel.records._platform import DeviceKind, Platform, TargetKind, find_target_kind
 from costmodel.records._workload import Workload
 
 RECORDS_NAME = "database_tuning_record.json"
@@ -67,7 +67,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
     kind = where.platform.device.kind
-    target = target_kind(where.platform.device)
+    target = find_target_kind(where.platform.device)
     names = _names(where.workloads, options.workloads) if target else {}
     programs = _programs(_beside(path), names, target, _lowered(options.lower_traces, kind), worker)
     if names and not any(program and program.ours for program in programs):

@@ -10,8 +10,7 @@ from costmodel.dataset.importers.metaschedule._trace import config_of_trace
 from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.records._candidate import Candidate, Config, Decision
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload

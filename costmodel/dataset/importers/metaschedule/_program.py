@@ -6,8 +6,7 @@ from typing import Any
 
 from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
 from costmodel.dataset.importers.metaschedule._trace import config_of_trace
-from costmodel.records._candidate import Candidate, Config
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Candidate, Config
 
 # Records of a program whose traces are replayed to verify what was read: the first, and of all one in.
 FIRST, ONE_IN = 3, 50

@@ -6,8 +6,7 @@ from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._row_launch import is_row_reduction, row_launches
 from costmodel.kernels.metaschedule.launches._tensor_launch import is_tensorised, tensor_launch
 from costmodel.kernels.metaschedule.launches._tiled_launch import is_tiled, tiled_launch
-from costmodel.records._candidate import DATA_FACTS, KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import DATA_FACTS, ConfigBatch, KernelLaunch
 
 
 def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._tiled_launch import unroll_steps
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES
 
 _NUMBER_BYTES = 4  # what a row is reduced to is float32 in every dtype

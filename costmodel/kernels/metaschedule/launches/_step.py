@@ -28,7 +28,7 @@ from costmodel.kernels.metaschedule.launches._tensor_launch import (
     is_tensorised,
 )
 from costmodel.kernels.metaschedule.launches._tiled_launch import is_tiled, pipeline_copies
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES
 
 # Rows, columns and depth.

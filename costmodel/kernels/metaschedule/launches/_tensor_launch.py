@@ -14,7 +14,7 @@ from costmodel.kernels.metaschedule.launches._epilogue import epilogue_costs
 from costmodel.kernels.metaschedule.launches._loops import within
 from costmodel.kernels.metaschedule.launches._staging import staging_of
 from costmodel.kernels.metaschedule.launches._tiled_launch import is_padded, unroll_steps
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 FRAGMENT_SIDE = 16  # rows and columns of a fragment

@@ -20,7 +20,7 @@ from costmodel.kernels.metaschedule.launches._loops import (
     within,
 )
 from costmodel.kernels.metaschedule.launches._staging import staging_of
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES, Workload
 
 # Copies of what is staged: sketch 0 has no pipeline, the two behind it keep 3 and 4 steps on the way

@@ -20,8 +20,7 @@ from scipy.optimize import nnls
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.programs._launch_terms import TensorNest, Terms, TiledNest
-from costmodel.records._candidate import DATA_FACTS, Config, KernelLaunch
-from costmodel.records._config_batch import ConfigBatch
+from costmodel.records._candidate import DATA_FACTS, Config, ConfigBatch, KernelLaunch
 from costmodel.records._workload import Workload
 
 FIELDS = tuple(field for field in KernelLaunch.__struct_fields__ if field not in DATA_FACTS)

@@ -13,8 +13,7 @@ from costmodel.kernels.metaschedule.programs._facts import Block, blocks_of, pro
 from costmodel.kernels.metaschedule.programs._fitted_launches import FittedLaunches, fit_launches
 from costmodel.kernels.metaschedule.programs._launch_terms import nests_of
 from costmodel.kernels.metaschedule.programs._traffic import program_launches
-from costmodel.records._candidate import Config, KernelLaunch
-from costmodel.records._config_batch import SKETCH, ConfigBatch
+from costmodel.records._candidate import SKETCH, Config, ConfigBatch, KernelLaunch
 from costmodel.records._platform import TargetKind
 
 _DRAWN = 64  # configs of a sketch of which a few are lowered: of some sketches most are refused
