@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from costmodel.collector import Timing
 from costmodel.collector.device._co_run import time_side_by_side
 from costmodel.collector.device._pace import Pace
-from costmodel.collector.device._timing import Repeats
-from costmodel.records._measurement import DeviceState
+from costmodel.collector.device._timing import Timed
+from costmodel.records._measurement import DeviceState, Outcome
 
 pytestmark = pytest.mark.white_box
 
@@ -68,9 +69,7 @@ class Watch:
         self._device.closed[self._lane] += 1
 
 
-def measure(
-    device: Device, seconds: Sequence[float], lanes: int
-) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
+def measure(device: Device, seconds: Sequence[float], lanes: int) -> dict[str, Timed]:
     modules = {f"k{i}": s for i, s in enumerate(seconds)}
     return time_side_by_side(modules, device.lanes(lanes), TIMING, Pace(lambda: STATE))
 
@@ -96,8 +95,9 @@ def test_each_kernel_is_measured_once_and_knows_its_co_runners(lanes: int) -> No
     names = {module: f"k{i}" for i, module in enumerate(KERNELS)}
     assert found.keys() == set(names.values())
     assert len(device.made) == len(KERNELS)
-    for repeats, _ in found.values():
-        assert repeats == Repeats((1e-5,) * 3, 100, STATE, STATE, 1)
+    for timed in found.values():
+        alone = replace(timed, co_runners=())
+        assert alone == Timed(Outcome.OK, (1e-5,) * 3, 100, STATE, STATE, 1)
     measured = Counter(module for *_, module, runs in device.ran if runs == 100)
     assert all(measured[module] >= 3 for module in KERNELS)
     everything = spans(device)
@@ -107,7 +107,7 @@ def test_each_kernel_is_measured_once_and_knows_its_co_runners(lanes: int) -> No
         first, last = counted[0][0], counted[-1][1]
         sure = {names[m] for b, e, other, m, _ in device.ran if other != lane and b < last and e > first}
         possible = {names[m] for b, e, other, m in everything if other != lane and b < end and e > begin}
-        co_runners = set(found[names[module]][1])
+        co_runners = set(found[names[module]].co_runners)
         assert sure <= co_runners <= possible
         assert co_runners
 
@@ -136,7 +136,7 @@ def test_a_lane_without_work_goes_on_until_all_are_done() -> None:
     device = Device()
     lanes = [partial(device.lane, 0), partial(Waiting, device, [0], 5, 1)]
     found = time_side_by_side({"short": 0.0, "long": 0.001}, lanes, TIMING, Pace(lambda: STATE))
-    assert (found["short"][1], found["long"][1]) == (("long",), ("short",))
+    assert (found["short"].co_runners, found["long"].co_runners) == (("long",), ("short",))
     assert device.closed == Counter({0: 1, 1: 1})
 
 
@@ -145,7 +145,7 @@ def test_a_lone_kernel_has_itself_as_co_runner() -> None:
     device = Device()
     lanes = [partial(Waiting, device, [1, 2], 2, 0), partial(device.lane, 1), partial(device.lane, 2)]
     found = time_side_by_side({"alone": 0.001}, lanes, TIMING, Pace(lambda: STATE))
-    assert found["alone"][1] == ("alone",)
+    assert found["alone"].co_runners == ("alone",)
     assert {lane for *_, lane, _, _ in device.ran} == {0, 1, 2}
 
 

@@ -11,12 +11,12 @@ from costmodel.collector import Timing
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._timing import (
     MOST_RUNS_AT_ONCE,
-    Repeats,
+    Timed,
     half_interval,
     runs_within,
     time_kernels,
 )
-from costmodel.records._measurement import DeviceState
+from costmodel.records._measurement import DeviceState, Outcome
 
 pytestmark = pytest.mark.white_box
 
@@ -25,13 +25,13 @@ STEADY = DeviceState(clock_mhz=1980.0)
 positive = st.floats(1e-9, 1e3)
 
 
-def time_one(watch: FakeStopwatch, timing: Timing = TIMING, *states: DeviceState) -> Repeats:
+def time_one(watch: FakeStopwatch, timing: Timing = TIMING, *states: DeviceState) -> Timed:
     return time_kernels({"a": watch}, timing, Pace(sensors(states or (STEADY,))))["a"]
 
 
 def test_three_repeats_where_they_agree() -> None:
     found = time_one(FakeStopwatch([1e-5]))
-    assert found == Repeats((1e-5,) * 3, 100, STEADY, STEADY, attempts=1)
+    assert found == Timed(Outcome.OK, (1e-5,) * 3, 100, STEADY, STEADY, attempts=1)
 
 
 def test_warming_up_is_not_counted_and_chooses_the_runs() -> None:
@@ -75,7 +75,7 @@ def test_the_interval_of_one_number_is_unknown() -> None:
 def test_long_kernels_give_one_number() -> None:
     watch = FakeStopwatch([0.07])
     found = time_one(watch)
-    assert (found.latencies_s, found.runs, found.attempts) == ((0.07,), 1, 1)
+    assert (found.latencies_s, found.runs_per_repeat, found.attempts) == ((0.07,), 1, 1)
     assert watch.asked == [1]
 
 
@@ -88,7 +88,7 @@ def test_no_repeat_is_started_after_most_s() -> None:
 @pytest.mark.parametrize(("length_s", "runs"), [(1e-5, 100), (4e-4, 4), (0.004, 4), (0.009, 2), (0.07, 1)])
 def test_a_repeat_averages_over_a_few_runs_where_they_fit(length_s: float, runs: int) -> None:
     """1 ms is filled by few runs of a kernel of 0.4 ms; of 9 ms, two fit into 20 ms."""
-    assert time_one(FakeStopwatch([length_s])).runs == runs
+    assert time_one(FakeStopwatch([length_s])).runs_per_repeat == runs
 
 
 def test_one_repeat_of_each_in_turn() -> None:
@@ -168,7 +168,7 @@ def test_runs_are_equal_batches_that_fill_the_time(total_s: float, length_s: flo
 def test_every_call_is_for_equal_batches(length_s: float, repeat_s: float) -> None:
     watch = FakeStopwatch([length_s])
     found = time_one(watch, Timing(repeat_s=repeat_s))
-    assert watch.asked[-1] == found.runs
+    assert watch.asked[-1] == found.runs_per_repeat
     assert all(runs % math.ceil(runs / MOST_RUNS_AT_ONCE) == 0 for runs in watch.asked)
-    if found.runs < TIMING.most_runs:
-        assert found.runs * length_s >= repeat_s * (1 - 1e-9)
+    if found.runs_per_repeat < TIMING.most_runs:
+        assert found.runs_per_repeat * length_s >= repeat_s * (1 - 1e-9)

@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from itertools import cycle, islice
 from typing import Any
 
+from msgspec.structs import replace
+
 from costmodel.collector.device._pace import Pace
-from costmodel.collector.device._timing import Repeats, Timing, runs_within, time_kernels
+from costmodel.collector.device._timing import Timed, Timing, runs_within, time_kernels
 from costmodel.collector.device._worker import ClosableStopwatch
 
 _OpenLane = Callable[[Any], ClosableStopwatch]
@@ -16,7 +18,7 @@ _OpenLane = Callable[[Any], ClosableStopwatch]
 
 def time_side_by_side(
     kernels: Mapping[str, Any], lanes: Sequence[_OpenLane], timing: Timing, pace: Pace
-) -> dict[str, tuple[Repeats, tuple[str, ...]]]:
+) -> dict[str, Timed]:
     """Time kernels on all partitions at once, each beside others.
 
     A partition that has no more to do goes on with its last kernel until all are done. With fewer kernels
@@ -31,9 +33,10 @@ def time_side_by_side(
         pace: The device's, told by sensors that the kernels do not disturb.
 
     Returns:
-        By name, the repeats and the names of those that ran beside it, sorted; its own if it did so itself.
+        Timings by name; ``co_runners`` are the names of those that ran beside it, sorted, its own if it did
+        so itself.
     """
-    found: dict[str, tuple[Repeats, tuple[str, ...]]] = {}
+    found: dict[str, Timed] = {}
     if not kernels:
         return found
     at_work = _Lanes(list(kernels), len(lanes))
@@ -44,8 +47,8 @@ def time_side_by_side(
             watch = _open(lanes[position], kernels[at_work.running[position]], cleanup)
             while at_work.is_busy(position):
                 name = at_work.running[position]
-                repeats = time_kernels({name: watch}, timing, pace)[name]
-                found[name] = repeats, at_work.beside(position)
+                timed = time_kernels({name: watch}, timing, pace)[name]
+                found[name] = replace(timed, co_runners=at_work.beside(position))
                 if at_work.advance(position):
                     watch = _open(lanes[position], kernels[at_work.running[position]], cleanup)
             runs = 1

@@ -11,10 +11,11 @@ from costmodel.collector.device._cubin_runtime import CubinRuntime
 from costmodel.collector.device._cuda_device import StateReader, describe_cuda, pci_bus_id
 from costmodel.collector.device._graph_timer import GraphStopwatch
 from costmodel.collector.device._green_context import GreenContexts
-from costmodel.collector.device._job import KernelJob, Timed
+from costmodel.collector.device._job import KernelJob
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.collector.device._spin_kernel import Pulse, SpinKernel, verify_grant
+from costmodel.collector.device._timing import Timed
 from costmodel.collector.device._worker import DeviceWorker
 from costmodel.records._measurement import DeviceState
 from costmodel.records._platform import Device
@@ -114,7 +115,7 @@ class CudaWorker(DeviceWorker):
         lanes = [partial(self._lane, *lane) for lane in zip(streams, copies, strict=True)]
         self.synchronize()
         timed = time_side_by_side(kernels, lanes, job.timing, Pace(self._sensors))
-        return {name: self.timed(repeats, co_runners) for name, (repeats, co_runners) in timed.items()}
+        return {name: self.locate(each) for name, each in timed.items()}
 
     def _lane(self, stream: int, arguments: list[Any], kernel: Kernel) -> GraphStopwatch:
         """A stopwatch for one partition in this thread, which has its own raw stream and current context."""

@@ -4,7 +4,8 @@ import os
 from contextlib import suppress
 from functools import cache
 
-from costmodel.collector.device._job import DeviceSetup, KernelJob, ModuleJob, Timed, TimedKernels
+from costmodel.collector.device._job import DeviceSetup, KernelJob, ModuleJob, TimedKernels
+from costmodel.collector.device._timing import Timed
 from costmodel.collector.device._worker import DeviceWorker
 from costmodel.records._platform import Device
 

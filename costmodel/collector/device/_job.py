@@ -4,9 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.collector.device._timing import Timing
+from costmodel.collector.device._timing import Timed, Timing
 from costmodel.kernels._base import KernelSource
-from costmodel.records._measurement import DeviceState, Outcome
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
@@ -78,20 +77,6 @@ class ModuleJob(msgspec.Struct, frozen=True):
     arguments: tuple[ArrayArgument, ...]
     sms: int
     timing: Timing
-
-
-class Timed(msgspec.Struct, frozen=True):
-    """Timing of one kernel on the device; the fields are those of ``Measurement``."""
-
-    outcome: Outcome
-    latencies_s: tuple[float, ...] = ()
-    runs_per_repeat: int = 0
-    before: DeviceState = DeviceState()
-    after: DeviceState = DeviceState()
-    attempts: int = 1
-    co_runners: tuple[str, ...] = ()
-    board: str = ""
-    error: str = ""
 
 
 TimedKernels = dict[int, dict[str, Timed]]  # by number of SMs and candidate id

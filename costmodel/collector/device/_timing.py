@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from costmodel.collector.device._pace import Pace
-from costmodel.records._measurement import DeviceState
+from costmodel.records._measurement import DeviceState, Outcome
 
 
 class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,25 +68,21 @@ class Stopwatch(Protocol):
         ...
 
 
-class Repeats(msgspec.Struct, frozen=True):
-    """What the repeats of one kernel gave.
+class Timed(msgspec.Struct, frozen=True):
+    """Timing of one kernel on the device; the fields are those of ``Measurement``."""
 
-    Attributes:
-        latencies_s: Seconds of one run, one number a repeat.
-        runs: Runs that each averages over.
-        before: The device before the repeats.
-        after: The device after them.
-        attempts: How often they were made.
-    """
-
-    latencies_s: tuple[float, ...]
-    runs: int
-    before: DeviceState
-    after: DeviceState
-    attempts: int
+    outcome: Outcome
+    latencies_s: tuple[float, ...] = ()
+    runs_per_repeat: int = 0
+    before: DeviceState = DeviceState()
+    after: DeviceState = DeviceState()
+    attempts: int = 1
+    co_runners: tuple[str, ...] = ()
+    board: str = ""
+    error: str = ""
 
 
-def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -> dict[str, Repeats]:
+def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -> dict[str, Timed]:
     """Time kernels side by side at the device's usual pace, those that look suspicious once more.
 
     Suspicious are repeats that stay too wide apart, and those during which the device left its pace or was
@@ -103,7 +99,7 @@ def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -
             watch.time(1)
 
     half_interval((1.0, 1.0))  # loads what it needs here, not between two repeats
-    found: dict[str, Repeats] = {}
+    found: dict[str, Timed] = {}
     suspects = list(watches)
     for attempt in range(1, timing.attempts + 1):
         if not suspects:
@@ -113,7 +109,7 @@ def time_kernels(watches: Mapping[str, Stopwatch], timing: Timing, pace: Pace) -
         shortest_s = min(kernel.latency_s for kernel in kernels)
         before, after = pace.measure(partial(_interleave, kernels), shortest_s, timing.patience_s, work)
         for name, known in seconds.items():
-            found[name] = Repeats(tuple(known.seconds), known.runs, before, after, attempt)
+            found[name] = Timed(Outcome.OK, tuple(known.seconds), known.runs, before, after, attempt)
         suspects = [
             name
             for name, known in seconds.items()

@@ -4,17 +4,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from costmodel.collector.device._job import (
     ArrayArgument,
     KernelFaultError,
     KernelJob,
     ModuleJob,
-    Timed,
     TimedKernels,
 )
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._runtimes import Kernel, Runtime, TvmRuntime
-from costmodel.collector.device._timing import Repeats, Stopwatch, Timing, time_kernels
+from costmodel.collector.device._timing import Stopwatch, Timed, Timing, time_kernels
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.errors import InvalidConfigError
 from costmodel.failures import last_line
@@ -198,12 +199,12 @@ class DeviceWorker:
         timed = time_kernels(watches, timing, self._pace)
         for watch in watches.values():
             watch.close()
-        return {name: self.timed(repeats) for name, repeats in timed.items()}
+        return {name: self.locate(each) for name, each in timed.items()}
 
-    def timed(self, repeats: Repeats, co_runners: tuple[str, ...] = ()) -> Timed:
-        """What repeats say of a kernel that works; on a lane nobody knows what ran beside it."""
-        r, beside = repeats, co_runners or (UNKNOWN_CO_RUNNERS if self.lane else ())
-        return Timed(Outcome.OK, r.latencies_s, r.runs, r.before, r.after, r.attempts, beside, self.board)
+    def locate(self, timed: Timed) -> Timed:
+        """Add where a kernel was timed; on a lane nobody knows what ran beside it."""
+        beside = timed.co_runners or (UNKNOWN_CO_RUNNERS if self.lane else ())
+        return replace(timed, co_runners=beside, board=self.board)
 
 
 def _of(artifacts: Sequence[Path], wrong: Mapping[str, Timed]) -> dict[str, Timed]:

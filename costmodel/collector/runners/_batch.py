@@ -11,15 +11,8 @@ import msgspec
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.device._device import time_module
-from costmodel.collector.device._job import (
-    DeviceSetup,
-    KernelFaultError,
-    KernelJob,
-    ModuleJob,
-    Timed,
-    TimedKernels,
-)
-from costmodel.collector.device._timing import Timing
+from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, ModuleJob, TimedKernels
+from costmodel.collector.device._timing import Timed, Timing
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import Bench
 from costmodel.kernels._artifact import Built

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from costmodel.collector._engine import Engine
 from costmodel.collector._locks import HeldFolder
 from costmodel.collector.build._builders import Builders, start_build_workers
-from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob, Timed
-from costmodel.collector.device._timing import Timing
+from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob
+from costmodel.collector.device._timing import Timed, Timing
 from costmodel.collector.runners._base import Request, Runner
 from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs

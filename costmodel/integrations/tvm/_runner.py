@@ -9,7 +9,8 @@ from typing import Any
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collector.device._job import ArrayArgument, Timed
+from costmodel.collector.device._job import ArrayArgument
+from costmodel.collector.device._timing import Timed
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import RUNNERS
 from costmodel.records._platform import Isolation, TargetKind
