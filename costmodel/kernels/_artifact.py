@@ -34,7 +34,7 @@ class Built(msgspec.Struct, frozen=True):
     sha256: str = ""
 
 
-class Value(msgspec.Struct, frozen=True, tag="value"):
+class PassedValue(msgspec.Struct, frozen=True, tag="value"):
     """A parameter that is passed by value, independent of the arguments.
 
     Attributes:
@@ -84,7 +84,7 @@ class LaunchNote(msgspec.Struct, frozen=True):
     block: tuple[int, int, int]
     shared_bytes: int = 0
     constants: dict[str, int] = {}
-    parameters: tuple[Value | Scratch | Position, ...] | None = None
+    parameters: tuple[PassedValue | Scratch | Position, ...] | None = None
 
 
 class CompileError(Exception):

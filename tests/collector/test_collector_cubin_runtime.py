@@ -16,7 +16,7 @@ pytest.importorskip("tvm")  # the runtimes' package holds TVM's too
 
 
 from costmodel.collector.device._cubin_runtime import CubinRuntime
-from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, PassedValue, Position, Scratch
 
 pytestmark = pytest.mark.white_box
 
@@ -114,7 +114,14 @@ def test_a_kernel_is_launched_as_its_note_says_on_the_stream_of_the_thread(
 def test_a_note_says_in_which_order_a_kernel_takes_arguments_values_and_work_memory(
     runtime: CubinRuntime, driver: FakeDriver, tmp_path: Path
 ) -> None:
-    told = (Position(1), Value("int32", 7), Scratch(16), Position(0), Scratch(0), Value("float32", 0.5))
+    told = (
+        Position(1),
+        PassedValue("int32", 7),
+        Scratch(16),
+        Position(0),
+        Scratch(0),
+        PassedValue("float32", 0.5),
+    )
     first, second = runtime.copies([np.arange(4, dtype=np.float32), np.arange(2, dtype=np.int8)])
     kernel = runtime.load(artifact(tmp_path, parameters=told))
     kernel(first, second)

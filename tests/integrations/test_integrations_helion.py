@@ -24,7 +24,7 @@ from helion.exc import NoConfigFound  # noqa: E402
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
 from costmodel.integrations.helion import costmodel_autotuner, keep_timings  # noqa: E402
-from costmodel.integrations.helion._records import question  # noqa: E402
+from costmodel.integrations.helion._records import make_helion_question  # noqa: E402
 from costmodel.integrations.helion._search import CostModelSearch  # noqa: E402
 from costmodel.integrations.helion._space import HelionSpace  # noqa: E402
 from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402
@@ -142,7 +142,7 @@ class TestArgumentsThatAreNoTensors:
     def space(self, *others: Any) -> str:
         kernel = helion.kernel(scaled_add)
         bound = SimpleNamespace(kernel=kernel, settings=kernel.settings)
-        return question(bound, (torch.zeros(64, 64), torch.zeros(64, 64), *others)).space
+        return make_helion_question(bound, (torch.zeros(64, 64), torch.zeros(64, 64), *others)).space
 
     @pytest.mark.parametrize(
         ("one", "other"),

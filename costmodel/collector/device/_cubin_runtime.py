@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device._runtimes import Runtime
-from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, PassedValue, Position, Scratch
 
 _FREE_SHARED_BYTES = 48 << 10  # what a block may have without asking for more
 
@@ -134,11 +134,11 @@ class CubinKernel:
             return arguments
         return [arguments[each.position] if isinstance(each, Position) else each for each in self._order]
 
-    def _prepared(self, parameter: Position | Value | Scratch) -> Any:
+    def _prepared(self, parameter: Position | PassedValue | Scratch) -> Any:
         """What is the same at every launch: values, and work memory, zeroed here; a position as it is."""
         if isinstance(parameter, Position):
             return parameter
-        if isinstance(parameter, Value):
+        if isinstance(parameter, PassedValue):
             return np.array(parameter.value, parameter.dtype)
         if not parameter.size_bytes:
             return np.array(0, np.uint64)

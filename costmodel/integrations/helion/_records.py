@@ -23,7 +23,7 @@ from costmodel.records._workload import Workload
 _SETTINGS = ("backend", "dot_precision", "fast_math", "index_dtype", "static_shapes")
 
 
-def question(kernel: Any, args: Sequence[object]) -> Question:
+def make_helion_question(kernel: Any, args: Sequence[object]) -> Question:
     """What a bound kernel asks, but for the platform.
 
     The dims of the workload are the sizes of all tensors and the positive whole numbers among the arguments,
@@ -88,7 +88,7 @@ _ITEM = re.compile(r"(.+)\[(\d+)\]", re.ASCII)
 _JSON = re.compile(r"null|true|false|\[.*\]")
 
 
-def config_of(config: helion.Config) -> Config:
+def helion_to_config(config: helion.Config) -> Config:
     """A config with one decision a number or choice: item i of a list is ``name[i]``.
 
     What is no number and no text, such as the order of two loops, is its JSON.
@@ -106,13 +106,13 @@ def config_of(config: helion.Config) -> Config:
     return Config(decisions)
 
 
-def distinct(configs: Iterable[Config | None]) -> list[Config]:
+def drop_repeated(configs: Iterable[Config | None]) -> list[Config]:
     """Those that are there, each once, in order."""
     return list({each.config_id: each for each in configs if each is not None}.values())
 
 
-def helion_config(config: Config) -> helion.Config:
-    """The inverse of ``config_of``; lists without items are left to Helion, which adds them."""
+def config_to_helion(config: Config) -> helion.Config:
+    """The inverse of ``helion_to_config``; lists without items are left to Helion, which adds them."""
     values: dict[str, Any] = {}
     for name, decision in config.decisions.items():
         if item := _ITEM.fullmatch(name):

@@ -17,11 +17,16 @@ from optuna.trial import TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
-from costmodel.integrations.helion._records import distinct, question
+from costmodel.integrations.helion._records import drop_repeated, make_helion_question
 from costmodel.integrations.helion._space import HelionSpace
-from costmodel.integrations.helion._timings import fastest, helion_timings, measurements_of, on_this_stream
+from costmodel.integrations.helion._timings import (
+    find_fastest,
+    helion_timings,
+    measurements_of,
+    stay_on_stream,
+)
 from costmodel.integrations.triton._platform import current_platform
-from costmodel.integrations.triton._shortlist import by_neighbours
+from costmodel.integrations.triton._shortlist import rank_by_neighbours
 from costmodel.integrations.triton._timings import KernelTimings, open_store
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
@@ -39,7 +44,7 @@ if TYPE_CHECKING:
 _WITH_MODEL, _WITHOUT = 1 / 3, 1 / 2
 
 
-def beginning(
+def choose_beginning(
     starts: Sequence[Config],
     carried: Sequence[Config],
     shortlist: int,
@@ -56,9 +61,9 @@ def beginning(
         shortlist: Configs that are measured in all. A third of them are chosen here, half without a model.
         scores: ``(n,)`` what a model tells of configs, higher is better; None without a model.
     """
-    first = distinct([*starts[:1], *carried[:1]])
+    first = drop_repeated([*starts[:1], *carried[:1]])
     turns = chain.from_iterable(zip_longest(starts[1:], carried[1:]))
-    others = [each for each in distinct(turns) if each not in first]
+    others = [each for each in drop_repeated(turns) if each not in first]
     if scores is not None and others:
         others = [others[i] for i in (-scores(others)).argsort(kind="stable")]
     share = _WITHOUT if scores is None else _WITH_MODEL
@@ -112,8 +117,8 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         self._seed = seed
         self._screened = screened or min(_SCORED * shortlist, _MOST_SCORED)
         self._platform = platform() if callable(platform) else platform or current_platform()
-        on_this_stream(self, self._platform)
-        self._asked = question(kernel, args)
+        stay_on_stream(self, self._platform)
+        self._asked = make_helion_question(kernel, args)
         self._knowledge = _knowledge(model, self._asked.family)
 
     def autotune(self, *, skip_cache: bool = False) -> helion.Config:
@@ -127,7 +132,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             NoConfigFound: If no config runs. If Helion knows the reason, its error is raised instead.
         """
         timings = self._timings()
-        best = fastest(timings)
+        best = find_fastest(timings)
         if not skip_cache and len(timings.known) >= self._shortlist and best is not None:
             space = self._space()
             found = space.recall(best.candidate.config)
@@ -142,7 +147,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             study = self._study(space, timings)
             while len(timings.known) < self._shortlist and not self._autotune_budget_exceeded():
                 self._measure(study, space, timings)
-        best = fastest(timings)
+        best = find_fastest(timings)
         found = None if best is None else space.recall(best.candidate.config)
         if found is None:
             raise self.benchmark_provider.take_no_viable_config_error() or NoConfigFound()
@@ -185,7 +190,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         return study
 
     def _first(self, space: HelionSpace, timings: KernelTimings) -> list[Config]:
-        """Configs to measure before any other: those that the user names, then see ``beginning``."""
+        """Configs to measure before any other: those that the user names, then see ``choose_beginning``."""
         named = _passed(space, [space.repaired(config) for config in self._autotune_seed_configs()])
         starts, carried = _passed(space, space.starts), _passed(space, self._carried(space, timings))
         model = self._knowledge.model
@@ -194,15 +199,15 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             assert model
             return model.predict(space.features(configs)[:, 0]).score
 
-        chosen = beginning(starts, carried, self._shortlist, scores if model else None)
-        return distinct([*named, *chosen])
+        chosen = choose_beginning(starts, carried, self._shortlist, scores if model else None)
+        return drop_repeated([*named, *chosen])
 
     def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config | None]:
         """Configs that did best elsewhere, best first: as many as are measured at most."""
         measured = timings.elsewhere
-        ran = distinct(each.candidate.config for each in measured if each.outcome is Outcome.OK)
+        ran = drop_repeated(each.candidate.config for each in measured if each.outcome is Outcome.OK)
         candidates = self._candidates(ran)
-        order = by_neighbours(candidates, self._platform, measured) if candidates else []
+        order = rank_by_neighbours(candidates, self._platform, measured) if candidates else []
         return [space.recall(candidates[i].config) for i in order[: self._shortlist]]
 
     def _candidates(self, configs: Sequence[Config]) -> list[Candidate]:
@@ -282,7 +287,7 @@ def _passed(space: HelionSpace, configs: Sequence[Config | None]) -> list[Config
         with suppress(InvalidConfigError):
             if config is not None:
                 passed.append(space.candidate(config).config)
-    return distinct(passed)
+    return drop_repeated(passed)
 
 
 def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:

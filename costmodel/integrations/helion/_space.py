@@ -16,7 +16,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.features._extract import extract
 from costmodel.features._table import FeatureTable, in_columns
-from costmodel.integrations.helion._records import config_of, distinct, helion_config
+from costmodel.integrations.helion._records import config_to_helion, drop_repeated, helion_to_config
 from costmodel.integrations.triton._question import Question
 from costmodel.kernels._design_space import MOST_CHANGES
 from costmodel.records._candidate import Candidate, Config
@@ -25,7 +25,7 @@ from costmodel.records._platform import Platform
 from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: when it was first seen.
-PLACE = "place"
+SEEN_PLACE = "place"
 _PLACES = 2**31 - 1
 # Random configs that say which columns there are, and their scale.
 _TYPICAL = 200
@@ -92,14 +92,14 @@ class HelionSpace(SearchSpace):
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """One integer, the place among those that were seen."""
-        return {PLACE: IntDistribution(0, _PLACES)}
+        return {SEEN_PLACE: IntDistribution(0, _PLACES)}
 
     @cached_property
     def starts(self) -> tuple[Config, ...]:
         """What Helion runs untuned, the seeds of its compiler, and the default of its searches."""
         untuned = self.repaired(self._generation.config_spec.default_config())
         seeds = [self._add(seed) for _, seed in self._generation.seed_flat_config_pairs()]
-        return tuple(distinct([untuned, *seeds, self._made(self._generation.default_flat())]))
+        return tuple(drop_repeated([untuned, *seeds, self._made(self._generation.default_flat())]))
 
     @cached_property
     def typical(self) -> FloatArray:
@@ -108,11 +108,11 @@ class HelionSpace(SearchSpace):
 
     def suggest(self, trial: Trial) -> Config:
         """The config that a trial proposes."""
-        return self._at(trial.suggest_int(PLACE, 0, _PLACES))
+        return self._at(trial.suggest_int(SEEN_PLACE, 0, _PLACES))
 
     def params(self, config: Config) -> dict[str, Param]:
         """The place of a config."""
-        return {PLACE: self._place(config)}
+        return {SEEN_PLACE: self._place(config)}
 
     def config(self, params: Mapping[str, Any]) -> Config:
         """The config at a place.
@@ -120,12 +120,12 @@ class HelionSpace(SearchSpace):
         Raises:
             CostModelError: None was seen there.
         """
-        return self._at(params.get(PLACE))
+        return self._at(params.get(SEEN_PLACE))
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
         """Random configs of Helion's generator, after its default, its seeds and what was recalled."""
         drawn = self._random(min(size, self._most_drawn), rng)
-        configs = distinct([*self.starts, *self._repaired, *drawn])
+        configs = drop_repeated([*self.starts, *self._repaired, *drawn])
         return DrawnConfigs(configs, self.features(configs))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
@@ -133,7 +133,7 @@ class HelionSpace(SearchSpace):
         flat = self._generation.flatten(self.helion_config(config))
         with _seeded(rng):
             near = [self._made(self._changed(list(flat), rng)) for _ in range(count)]
-        return [each for each in distinct(near) if each != config]
+        return [each for each in drop_repeated(near) if each != config]
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
         """``(n, 1, d)`` features of configs."""
@@ -176,7 +176,7 @@ class HelionSpace(SearchSpace):
         Returns:
             The nearest one that Helion makes of them; None where it makes none.
         """
-        return self.repaired(helion_config(config))
+        return self.repaired(config_to_helion(config))
 
     def repaired(self, config: helion.Config) -> Config | None:
         """What Helion makes of one of its configs, such as a seed; None where it makes nothing of it."""
@@ -207,7 +207,7 @@ class HelionSpace(SearchSpace):
     def _random(self, count: int, rng: np.random.Generator) -> list[Config]:
         with _seeded(rng):
             flats = self._generation.random_population_flat(count)
-        return distinct(map(self._made, flats))
+        return drop_repeated(map(self._made, flats))
 
     def _table(self, configs: Sequence[Config]) -> FeatureTable:
         candidates = [Candidate(self.asked.workload, self.asked.space, config) for config in configs]
@@ -215,7 +215,7 @@ class HelionSpace(SearchSpace):
 
     def _add(self, config: helion.Config) -> Config:
         """A normalised config of Helion's as one of this space."""
-        own = config_of(config)
+        own = helion_to_config(config)
         place = self._places.setdefault(own.config_id, len(self._seen))
         if place == len(self._seen):
             self._seen.append((own, config))
@@ -224,7 +224,7 @@ class HelionSpace(SearchSpace):
     def _at(self, place: Any) -> Config:
         if not isinstance(place, int) or not 0 <= place < len(self._seen):
             raise CostModelError(
-                f"{PLACE} must be below {len(self._seen)}, but got {place!r}. Use a new study for each "
+                f"{SEEN_PLACE} must be below {len(self._seen)}, but got {place!r}. Use a new study for each "
                 "search."
             )
         return self._seen[place][0]

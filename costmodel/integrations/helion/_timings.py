@@ -9,7 +9,7 @@ from typing import Any
 
 from helion.autotuner.base_search import BaseSearch
 
-from costmodel.integrations.helion._records import config_of, question
+from costmodel.integrations.helion._records import helion_to_config, make_helion_question
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._question import Question
 from costmodel.integrations.triton._timings import KernelTimings, TimingStore, open_store
@@ -31,7 +31,7 @@ _OUTCOMES = {
 }
 
 
-def fastest(timings: KernelTimings) -> Measurement | None:
+def find_fastest(timings: KernelTimings) -> Measurement | None:
     """The measurement of the fastest config; None where none ran."""
     ran = [each for each in timings.known.values() if each.outcome is Outcome.OK]
     return min(ran, key=lambda each: each.latency_s) if ran else None
@@ -44,7 +44,7 @@ def helion_timings(
     return KernelTimings(store, asked.workload, asked.space, platform, "flushed", anew=anew)
 
 
-def on_this_stream(search: Any, platform: Platform) -> None:
+def stay_on_stream(search: Any, platform: Platform) -> None:
     """Let a search time on the SMs of its platform.
 
     Helion's worker process knows nothing of a green context, and would time on the whole GPU. The settings
@@ -104,8 +104,8 @@ def keep_timings(
         ... def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor: ...
     """
     platform = platform() if callable(platform) else platform or current_platform()
-    on_this_stream(search, platform)
-    asked = question(search.kernel, search.args)
+    stay_on_stream(search, platform)
+    asked = make_helion_question(search.kernel, search.args)
     timings = helion_timings(open_store(store), asked, platform)
     make_provider = search._benchmark_provider_cls
 
@@ -116,7 +116,9 @@ def keep_timings(
         @wraps(benchmark)
         def benchmark_and_keep(configs: Sequence[Any], **settings: Any) -> Any:
             results = benchmark(configs, **settings)
-            candidates = [Candidate(asked.workload, asked.space, config_of(each.config)) for each in results]
+            candidates = [
+                Candidate(asked.workload, asked.space, helion_to_config(each.config)) for each in results
+            ]
             measured = measurements_of(timings, candidates, results, search._autotune_budget_exceeded())
             timings.keep(
                 {each.candidate.candidate_id: each for each in measured if each is not None}.values()

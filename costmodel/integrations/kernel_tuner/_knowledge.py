@@ -23,17 +23,17 @@ from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import Knowledge, from_model, known_from
 
 # A cache or T4 file, a dataset, or a trained model.
-Source = DatasetLike | Model
+KnowledgeSource = DatasetLike | Model
 
 
-def listed(learn_from: Source | Sequence[Source]) -> tuple[Source, ...]:
+def list_sources(learn_from: KnowledgeSource | Sequence[KnowledgeSource]) -> tuple[KnowledgeSource, ...]:
     """One source or several as several.
 
     Raises:
         CostModelError: A model is not alone.
     """
     one = isinstance(learn_from, str | Path | Dataset | Model)
-    sources: tuple[Source, ...] = (learn_from,) if one else tuple(learn_from)  # type: ignore[assignment,arg-type]
+    sources: tuple[KnowledgeSource, ...] = (learn_from,) if one else tuple(learn_from)  # type: ignore[assignment,arg-type]
     if len(sources) > 1 and any(map(_is_model, sources)):
         raise CostModelError(
             f"learn_from must be one trained model, or measurements, but got a model among {len(sources)} "
@@ -42,8 +42,8 @@ def listed(learn_from: Source | Sequence[Source]) -> tuple[Source, ...]:
     return sources
 
 
-def known(  # noqa: PLR0913 (what to learn, from what and how)
-    sources: Sequence[Source],
+def gather_knowledge(  # noqa: PLR0913 (what to learn, from what and how)
+    sources: Sequence[KnowledgeSource],
     kernel: TunedKernel,
     *,
     learner: str | None,
@@ -54,7 +54,7 @@ def known(  # noqa: PLR0913 (what to learn, from what and how)
     """What the sources tell of a kernel.
 
     Args:
-        sources: As ``listed`` gives them.
+        sources: As ``list_sources`` gives them.
         kernel: The kernel.
         learner: What learns from measurements; see ``known_from``.
         seed: Seed of its random choices.
@@ -104,7 +104,7 @@ def _other_kernel(source: object, kinds: str, wanted: str) -> CostModelError:
     )
 
 
-def _is_model(source: Source) -> bool:
+def _is_model(source: KnowledgeSource) -> bool:
     if isinstance(source, str | Path):
         return is_file(source) and zipfile.is_zipfile(source)
     return isinstance(source, Model)
@@ -186,5 +186,5 @@ def _device(runner: Any, cache: str | None, given: Device | str | None) -> Devic
 def _sizes(problem_size: Any) -> tuple[int, ...]:
     """The sizes of a problem, x first; none where they depend on the config."""
     sizes = problem_size if isinstance(problem_size, Sequence) else (problem_size,)
-    known = all(isinstance(size, Integral) for size in sizes)
-    return tuple(int(size) for size in sizes) if known and not isinstance(problem_size, str) else ()
+    is_known = all(isinstance(size, Integral) for size in sizes)
+    return tuple(int(size) for size in sizes) if is_known and not isinstance(problem_size, str) else ()

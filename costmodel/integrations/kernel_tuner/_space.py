@@ -21,7 +21,7 @@ from costmodel.records._platform import Platform
 from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
 
 # What Optuna sees of a config: its place in the list.
-PLACE = "place"
+LISTED_PLACE = "place"
 # A larger space is drawn from, and not scored as a whole.
 _MOST_LISTED = 50_000
 
@@ -79,15 +79,15 @@ class ListedSpace(SearchSpace):
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """One integer, the place in the list."""
-        return {PLACE: IntDistribution(0, len(self.configs) - 1)}
+        return {LISTED_PLACE: IntDistribution(0, len(self.configs) - 1)}
 
     def suggest(self, trial: Trial) -> Config:
         """The config that a trial proposes."""
-        return self._config(trial.suggest_int(PLACE, 0, len(self.configs) - 1))
+        return self._config(trial.suggest_int(LISTED_PLACE, 0, len(self.configs) - 1))
 
     def params(self, config: Config) -> dict[str, Param]:
         """The place of a config."""
-        return {PLACE: self.place(config)}
+        return {LISTED_PLACE: self.place(config)}
 
     def config(self, params: Mapping[str, Any]) -> Config:
         """The config at a place.
@@ -95,10 +95,11 @@ class ListedSpace(SearchSpace):
         Raises:
             CostModelError: There is none.
         """
-        place = params.get(PLACE)
+        place = params.get(LISTED_PLACE)
         if not isinstance(place, int) or not 0 <= place < len(self.configs):
             raise CostModelError(
-                f"{PLACE} must be from 0 to {len(self.configs) - 1}, but got {place!r}. Use a new study."
+                f"{LISTED_PLACE} must be from 0 to {len(self.configs) - 1}, but got {place!r}. Use a new "
+                "study."
             )
         return self._config(place)
 

@@ -11,8 +11,14 @@ from kernel_tuner.util import StopCriterionReached
 from optuna.trial import TrialState
 
 from costmodel.errors import CostModelError, SpaceExhaustedError
-from costmodel.integrations.kernel_tuner._knowledge import Source, allowed_configs, kernel_of, known, listed
-from costmodel.integrations.kernel_tuner._space import PLACE, ListedSpace
+from costmodel.integrations.kernel_tuner._knowledge import (
+    KnowledgeSource,
+    allowed_configs,
+    gather_knowledge,
+    kernel_of,
+    list_sources,
+)
+from costmodel.integrations.kernel_tuner._space import LISTED_PLACE, ListedSpace
 from costmodel.printable import make_printable
 from costmodel.records._platform import Device
 from costmodel.search._study import quiet_optuna
@@ -60,7 +66,7 @@ class CostModelStrategy:
 
     def __init__(  # noqa: PLR0913 (settings, all with defaults)
         self,
-        learn_from: Source | Sequence[Source] = (),
+        learn_from: KnowledgeSource | Sequence[KnowledgeSource] = (),
         *,
         sms: int | None = None,
         device: Device | str | None = None,
@@ -68,7 +74,7 @@ class CostModelStrategy:
         seed: int | None = None,
         keep_twins_apart: bool = False,
     ) -> None:
-        self.learn_from = listed(learn_from)
+        self.learn_from = list_sources(learn_from)
         self.sms = sms
         self.device = device
         self.learner = learner
@@ -100,11 +106,11 @@ class CostModelStrategy:
         with suppress(StopCriterionReached, SpaceExhaustedError), quiet_optuna():
             study = optuna.create_study(sampler=sampler)
             for place in _measured_before(space, tuning_options):
-                study.enqueue_trial({PLACE: place})
+                study.enqueue_trial({LISTED_PLACE: place})
             while True:
                 trial = study.ask()
                 latency_s = _evaluate(
-                    cost, space.configs[trial.suggest_int(PLACE, 0, len(space.configs) - 1)]
+                    cost, space.configs[trial.suggest_int(LISTED_PLACE, 0, len(space.configs) - 1)]
                 )
                 study.tell(trial, latency_s, state=TrialState.FAIL if latency_s is None else None)
         return list(cost.results)
@@ -113,7 +119,7 @@ class CostModelStrategy:
         """Return the sampler that proposes the configs of a session, before any measurement."""
         seed = self.seed if self.seed is not None else tuning_options.seed or 0
         kernel = kernel_of(runner, tuning_options, self.device, self.sms)
-        learned = known(
+        learned = gather_knowledge(
             self.learn_from,
             kernel,
             learner=self.learner,

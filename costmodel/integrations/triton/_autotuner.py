@@ -17,14 +17,14 @@ from costmodel.host import cpu_threads
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._question import (
-    LaunchFacts,
+    LaunchHints,
     Question,
-    config_of,
-    launch_of,
+    find_launch,
     letters_of,
-    question,
-    resources_of,
+    make_question,
+    read_resources,
     tensor_types,
+    triton_to_config,
 )
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
@@ -60,7 +60,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         shortlist: int | None,
         mode: Mode,
         platform: Platform | Callable[[], Platform] | None,
-        launch: LaunchFacts | None,
+        launch: LaunchHints | None,
         compile_workers: int | None,
         **triton_settings: Any,
     ) -> None:
@@ -116,7 +116,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             with self._lock:
                 self.nargs = {name: each for name, each in arguments.items() if name not in kwargs}
                 try:
-                    asked = question(self._function, values, types, self.letters)
+                    asked = make_question(self._function, values, types, self.letters)
                     return self._tune(key, asked, platform, args, kwargs)
                 finally:
                     self.nargs = {}
@@ -167,8 +167,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             Candidate(
                 asked.workload,
                 asked.space,
-                config_of(config),
-                launch_of(arguments, config, kwargs.get("grid"), self._launch_facts),
+                triton_to_config(config),
+                find_launch(arguments, config, kwargs.get("grid"), self._launch_facts),
             )
             for config in configs
         ]
@@ -241,7 +241,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             self.post_hook(arguments, exception=None)
 
         milliseconds = self.do_bench(kernel_call, quantiles=QUANTILES)
-        return milliseconds, resources_of(kernel)
+        return milliseconds, read_resources(kernel)
 
     def _check_place(self, platform: Platform) -> None:
         """Check that the timer runs kernels where the launch will: one may have a stream of its own.
@@ -297,7 +297,7 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
     shortlist: int | None = None,
     mode: Mode = "measure",
     platform: Platform | Callable[[], Platform] | None = None,
-    launch: LaunchFacts | None = None,
+    launch: LaunchHints | None = None,
     compile_workers: int | None = None,
 ) -> Callable[[Any], Autotuner]:
     """Decorate a ``@triton.jit`` function as ``triton.autotune`` does, for the SMs that are available.

@@ -199,11 +199,11 @@ def _mps_sms(total_sms: int, percentage: float) -> int:
 def _platform(ordinal: int, isolation: Isolation, sms: int | None) -> Platform:
     device = _device(ordinal)
     granted = device.sms if sms is None else sms
-    return Platform(device, isolation, granted, granted, software_versions())
+    return Platform(device, isolation, granted, granted, read_software_versions())
 
 
 @cache
-def software_versions() -> dict[str, str]:
+def read_software_versions() -> dict[str, str]:
     """Versions that can change what a kernel takes."""
     cuda = cuda_driver()
     on_gpu = {"cuda": cuda.cuda_version(), "driver": driver_release()} if cuda else {}
@@ -225,4 +225,4 @@ def _device(ordinal: int) -> Device:
 def _cpu() -> Platform:
     threads = cpu_threads()
     device = Device(cpu_model() or machine(), "cpu", machine(), threads, 0.0)
-    return Platform(device, "whole", threads, threads, software_versions())
+    return Platform(device, "whole", threads, threads, read_software_versions())

@@ -91,7 +91,7 @@ def _typed(place: str, argument: Any) -> Iterator[tuple[str, str]]:
         yield from _typed(f"{place}.base", argument.base)
 
 
-def question(
+def make_question(
     function: Any, key: Mapping[str, Any], types: Mapping[str, str], letters: Mapping[str, str]
 ) -> Question:
     """Make the question that a launch asks.
@@ -119,7 +119,7 @@ def question(
     return Question(workload, f"triton-{name}-{hashed[:8]}")
 
 
-def config_of(config: Any) -> Config:
+def triton_to_config(config: Any) -> Config:
     """A ``triton.Config`` as the store has it; clusters and a limit of registers only where asked for."""
     options: dict[str, Any] = {"num_warps": config.num_warps, "num_stages": config.num_stages}
     if config.num_ctas != 1:
@@ -164,15 +164,15 @@ def _decision(value: Any) -> Decision:
 
 
 # Formulas by field of ``KernelLaunch``, or a function from the arguments to values of its fields.
-LaunchFacts = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]
+LaunchHints = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]
 
 _WARP_THREADS = 32
 _WORD_BYTES = 4
 _OPTIONS = ("grid", "warmup")  # what a launch takes beside the kernel's arguments
 
 
-def launch_of(
-    arguments: Mapping[str, Any], config: Any, grid: Any, facts: LaunchFacts | None
+def find_launch(
+    arguments: Mapping[str, Any], config: Any, grid: Any, facts: LaunchHints | None
 ) -> tuple[KernelLaunch, ...]:
     """The launch of a config; none where its grid cannot be known.
 
@@ -202,7 +202,7 @@ def launch_of(
     return (KernelLaunch(**{name: int(value) for name, value in counted.items()}),)
 
 
-def resources_of(kernel: Any) -> tuple[KernelResources, ...]:
+def read_resources(kernel: Any) -> tuple[KernelResources, ...]:
     """What the compiler gave a kernel that was launched; none where Triton does not say it, as interpreting.
 
     Args:

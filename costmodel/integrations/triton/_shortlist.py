@@ -54,7 +54,7 @@ class Adviser:
         """
         if self._model is not None and self._knows(candidates[0].family):
             return self._by_model(candidates, platform, first)
-        return by_neighbours(candidates, platform, measured)
+        return rank_by_neighbours(candidates, platform, measured)
 
     def _knows(self, family: str) -> bool:
         assert self._model
@@ -86,7 +86,7 @@ def _loaded(path: Path) -> "Model":
     return load_model(path)
 
 
-def by_neighbours(
+def rank_by_neighbours(
     candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement]
 ) -> list[int]:
     """Positions of the candidates by the rule without a model."""

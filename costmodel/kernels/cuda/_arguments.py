@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
 from costmodel.kernels._reference import tolerance_of as tolerance_of_dtype
-from costmodel.kernels.cuda._description import Description
-from costmodel.kernels.cuda._t1 import Argument
+from costmodel.kernels.cuda._description import KernelDescription
+from costmodel.kernels.cuda._t1 import T1Argument
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._module import load_module
 from costmodel.records._workload import Workload
@@ -63,7 +63,7 @@ class FamilyData:
         return {name: np.asarray(array) for name, array in found.items()}
 
     def _call(self, name: str, dims: Mapping[str, int], *arguments: Any) -> Any:
-        function = function_of(self._file, name, "dims" if name == "facts" else "dims, rng")
+        function = load_function(self._file, name, "dims" if name == "facts" else "dims, rng")
         try:
             return function(dict(dims), *arguments)
         except CostModelError as error:
@@ -81,7 +81,7 @@ class FamilyData:
         return facts
 
 
-def function_of(file: Path, name: str, takes: str) -> Callable[..., Any]:
+def load_function(file: Path, name: str, takes: str) -> Callable[..., Any]:
     """A function of a file of Python beside a description.
 
     Args:
@@ -106,8 +106,8 @@ _NOT_COMPUTED = 85  # in integers that a kernel writes
 _MOST_BYTES = 1 << 36
 
 
-def make_arguments(
-    description: Description, values: Mapping[str, Any], data: FamilyData, dims: Mapping[str, int]
+def make_kernel_arguments(
+    description: KernelDescription, values: Mapping[str, Any], data: FamilyData, dims: Mapping[str, int]
 ) -> Arrays:
     """The arguments by name, the same in every process; one without axes is passed by value.
 
@@ -124,7 +124,9 @@ def make_arguments(
     """
     rng = np.random.default_rng(_SEED)
     values = {**description.parameters, **values}
-    arguments = dict(zip(names_of(description), description.kernel_specification.arguments, strict=True))
+    arguments = dict(
+        zip(name_arguments(description), description.kernel_specification.arguments, strict=True)
+    )
     of_data = [name for name, argument in arguments.items() if argument.fill_type == "Data"]
     made = data.arrays(dims) if of_data else {}
     return {
@@ -135,7 +137,7 @@ def make_arguments(
     }
 
 
-def names_of(description: Description) -> list[str]:
+def name_arguments(description: KernelDescription) -> list[str]:
     """Name of each argument; one without is called by its position, as in ``arg2``."""
     arguments = description.kernel_specification.arguments
     names = [argument.name or f"arg{position}" for position, argument in enumerate(arguments)]
@@ -144,7 +146,7 @@ def names_of(description: Description) -> list[str]:
     return names
 
 
-def output_positions(description: Description) -> tuple[int, ...]:
+def find_outputs(description: KernelDescription) -> tuple[int, ...]:
     """Positions of the arguments that are compared: those called Output, or else all that are written.
 
     Raises:
@@ -161,15 +163,15 @@ def output_positions(description: Description) -> tuple[int, ...]:
     return said or written
 
 
-def tolerance_of(description: Description) -> float:
+def find_tolerance(description: KernelDescription) -> float:
     """Largest relative error of an output of the narrowest type that is compared; 0 for whole numbers."""
     arguments = description.kernel_specification.arguments
-    types = [_dtype(arguments[position])[0] for position in output_positions(description)]
+    types = [_dtype(arguments[position])[0] for position in find_outputs(description)]
     return max(map(tolerance_of_dtype, types))
 
 
-def reference_of(
-    file: Path, description: Description, arguments: Arrays, workload: Workload
+def compute_reference(
+    file: Path, description: KernelDescription, arguments: Arrays, workload: Workload
 ) -> list[NDArray[Any]]:
     """What the outputs should hold, by ``reference.py`` beside the description.
 
@@ -182,8 +184,8 @@ def reference_of(
         for (name, array), argument in zip(arguments.items(), specified, strict=True)
         if argument.access_type != "WriteOnly"
     }
-    outputs = [names_of(description)[position] for position in output_positions(description)]
-    reference = function_of(file, "reference", "inputs, dims")
+    outputs = [name_arguments(description)[position] for position in find_outputs(description)]
+    reference = load_function(file, "reference", "inputs, dims")
     try:
         found = reference(inputs, dict(workload.dims))
     except Exception as error:
@@ -202,7 +204,9 @@ def _output(file: Path, name: str, found: Any, like: NDArray[Any]) -> NDArray[An
     return array.reshape(like.shape)
 
 
-def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.random.Generator) -> NDArray[Any]:
+def _fill(
+    argument: T1Argument, name: str, values: Mapping[str, Any], rng: np.random.Generator
+) -> NDArray[Any]:
     dtype, lanes = _dtype(argument)
     if argument.memory_type == "Scalar":
         value = argument.fill_value
@@ -223,7 +227,7 @@ def _fill(argument: Argument, name: str, values: Mapping[str, Any], rng: np.rand
     return drawn.astype(dtype)
 
 
-def _fitting(made: Arrays, argument: Argument, name: str, values: Mapping[str, Any]) -> NDArray[Any]:
+def _fitting(made: Arrays, argument: T1Argument, name: str, values: Mapping[str, Any]) -> NDArray[Any]:
     """The array that was made for an argument, flat and checked."""
     if name not in made:
         raise CostModelError(f"arrays of data.py must make {name}, but made {', '.join(made) or 'none'}.")
@@ -238,7 +242,7 @@ def _fitting(made: Arrays, argument: Argument, name: str, values: Mapping[str, A
     return np.ascontiguousarray(array).reshape(-1)
 
 
-def _elements(argument: Argument, name: str, values: Mapping[str, Any], dtype: str, lanes: int) -> int:
+def _elements(argument: T1Argument, name: str, values: Mapping[str, Any], dtype: str, lanes: int) -> int:
     """Number of elements of an array."""
     size = Formula(argument.size).whole_number(values) * lanes
     if not 0 < size * np.dtype(dtype).itemsize <= _MOST_BYTES:
@@ -246,7 +250,7 @@ def _elements(argument: Argument, name: str, values: Mapping[str, Any], dtype: s
     return size
 
 
-def _dtype(argument: Argument) -> tuple[str, int]:
+def _dtype(argument: T1Argument) -> tuple[str, int]:
     """NumPy's name of the type, and how many of it an element has, as 4 of float4.
 
     Raises:

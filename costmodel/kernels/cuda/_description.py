@@ -10,19 +10,14 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.kernels.cuda._t1 import (
-    Choice,
-    ConfigurationSpace,
-    Expression,
-    KernelSpecification,
-    WorkloadSection,
-)
-from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._geometry import Geometry, launch_columns
+from costmodel.kernels.cuda._t1 import ConfigurationSpace, KernelSpecification, WorkloadSection
+from costmodel.kernels.family._base import Choice
+from costmodel.kernels.family._formula import Expression, Formula
+from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.reading import exists, is_folder, read_json
 
 
-class Description(msgspec.Struct, frozen=True, rename="pascal"):
+class KernelDescription(msgspec.Struct, frozen=True, rename="pascal"):
     """A T1 file.
 
     Attributes:
@@ -74,13 +69,13 @@ class Description(msgspec.Struct, frozen=True, rename="pascal"):
         return not self.workload.dims
 
 
-def read_description(path: Path) -> Description:
+def read_description(path: Path) -> KernelDescription:
     """Read a T1 file.
 
     Raises:
         CostModelError: It cannot be read, or a field is missing or not as it must be.
     """
-    description: Description = read_json(path, Description, "a T1 description of a kernel")
+    description: KernelDescription = read_json(path, KernelDescription, "a T1 description of a kernel")
     try:
         _check(description)
     except CostModelError as error:
@@ -104,7 +99,7 @@ def find_description(path: Path) -> Path:
     return found[0]
 
 
-def _check(description: Description) -> None:
+def _check(description: KernelDescription) -> None:
     """Check what the types cannot say."""
     names = [each.name for each in description.configuration_space.tuning_parameters]
     if not names or len(set(names)) < len(names) or not all(name.isidentifier() for name in names):
@@ -144,7 +139,7 @@ class LaunchRules:
         CostModelError: A formula uses a name that there is not, or nothing says how many threads a block has.
     """
 
-    def __init__(self, description: Description) -> None:
+    def __init__(self, description: KernelDescription) -> None:
         self._description = description
         spec, names = description.kernel_specification, description.parameters
         if spec.local_size is None and _BLOCK_SIZES[0] not in names:
@@ -207,7 +202,7 @@ class LaunchRules:
             flops: Operations of a run where the description does not say them; 0 where unknown.
         """
         geometry, values = self.geometry(columns, dims, rows), self.values(columns, dims)
-        return launch_columns(geometry, self._facts, values, flops or None)
+        return compute_launch_columns(geometry, self._facts, values, flops or None)
 
     def call_facts(self, call: str, dims: Mapping[str, float]) -> dict[str, int]:
         """What is said of a library's call, by field of ``KernelLaunch``, in whole numbers."""

@@ -16,15 +16,20 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._arguments import (
     Arrays,
     FamilyData,
-    make_arguments,
-    names_of,
-    output_positions,
-    reference_of,
-    tolerance_of,
+    compute_reference,
+    find_outputs,
+    find_tolerance,
+    make_kernel_arguments,
+    name_arguments,
 )
-from costmodel.kernels.cuda._description import Description, LaunchRules, find_description, read_description
+from costmodel.kernels.cuda._description import (
+    KernelDescription,
+    LaunchRules,
+    find_description,
+    read_description,
+)
 from costmodel.kernels.cuda._nvrtc import is_of_nvcc
-from costmodel.kernels.family._base import Choice, sized_workload
+from costmodel.kernels.family._base import Choice, make_sized_workload
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry
 from costmodel.kernels.family._space import FamilySpace
@@ -51,7 +56,7 @@ class CudaFamily:
     """
 
     file: Path
-    description: Description
+    description: KernelDescription
     source: str
 
     @classmethod
@@ -116,7 +121,7 @@ class CudaFamily:
     @property
     def argument_names(self) -> tuple[str, ...]:
         """Names of what its kernel takes, in its order."""
-        return tuple(names_of(self.description))
+        return tuple(name_arguments(self.description))
 
     @cached_property
     def data(self) -> FamilyData:
@@ -134,7 +139,7 @@ class CudaFamily:
         Raises:
             CostModelError: It has no such dimension, or a size is not positive.
         """
-        return sized_workload(
+        return make_sized_workload(
             self.name, self.kind, self.description.dims, self.description.workload.dtype, dims
         )
 
@@ -188,18 +193,18 @@ class CudaFamily:
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
-        return output_positions(self.description)
+        return find_outputs(self.description)
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What ``reference.py`` gives; None where there is none."""
         file = self.folder / "reference.py"
         if not exists(file):
             return None
-        return reference_of(file, self.description, self._arguments(workload), workload)
+        return compute_reference(file, self.description, self._arguments(workload), workload)
 
     def own_tolerance(self, workload: Workload) -> float:
         """Largest relative error of the outputs that is rounding."""
-        return tolerance_of(self.description)
+        return find_tolerance(self.description)
 
     @property
     def remarks(self) -> list[str]:
@@ -224,17 +229,17 @@ class CudaFamily:
         return {**dims, **self.data.facts(dims)}
 
     def _arguments(self, workload: Workload) -> Arrays:
-        return make_arguments(self.description, self.fixed(workload.dims), self.data, workload.dims)
+        return make_kernel_arguments(self.description, self.fixed(workload.dims), self.data, workload.dims)
 
     def _check(self) -> None:
         """Check that formulas and dims fit each other and, where there is one, the operator."""
         workload, _ = self.workload(), self.rules
         if list(workload.dims) != list(self.description.dims):
             raise CostModelError(f"Workload.Dims must be {list(workload.dims)}, in this order.")
-        if self.library_calls and len(output_positions(self.description)) != 1:
+        if self.library_calls and len(find_outputs(self.description)) != 1:
             raise CostModelError(
                 "A family with Workload.Library must have one output, but got "
-                f"{len(output_positions(self.description))}."
+                f"{len(find_outputs(self.description))}."
             )
 
     def _hash(self) -> str:

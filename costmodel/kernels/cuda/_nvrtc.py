@@ -32,7 +32,7 @@ _INCLUDE = re.compile(r"#\s*include\s*<([^>]+)>")
 
 
 @dataclass(frozen=True)
-class Source:
+class CudaCode:
     """What NVRTC is given.
 
     Attributes:
@@ -69,7 +69,7 @@ class Compiled:
     symbols: Mapping[str, str]
 
 
-def compile_source(source: Source, architecture: str) -> Compiled:
+def compile_source(source: CudaCode, architecture: str) -> Compiled:
     """Compile for an architecture, such as ``sm_90``.
 
     Raises:
@@ -127,7 +127,7 @@ def _own_code(architecture: str) -> str:
     return f"{architecture}a" if number.isdigit() and int(number) >= 90 else architecture
 
 
-def _program_text(source: Source) -> str:
+def _program_text(source: CudaCode) -> str:
     """The source with the macros behind its first headers, up to which NVRTC keeps it precompiled."""
     lines = source.text.splitlines()
     first = _length_of_preamble(lines, source.folder)

@@ -9,7 +9,7 @@ from costmodel.kernels._artifact import Built, LaunchNote, build_artifact, write
 from costmodel.kernels._cubin import static_shared_bytes
 from costmodel.kernels._nvrtc_version import nvrtc_compiler
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import Source, check_nvrtc, compile_source
+from costmodel.kernels.cuda._nvrtc import CudaCode, check_nvrtc, compile_source
 from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.family._source import FamilySource
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
@@ -19,12 +19,12 @@ from costmodel.records._workload import Workload
 _AXES = "xyz"
 
 
-def build_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
+def build_cuda_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
     """Compile a candidate into ``folder``, see ``build_artifact``."""
     return build_artifact(candidate, folder, partial(_compile, family, candidate, architecture))
 
 
-def macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
+def list_macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
     """What a kernel's source may use: parameters, sizes, and what Kernel Tuner defines."""
     sizes = {f"grid_size_{axis}": size for axis, size in zip(_AXES, geometry.grid[0].tolist(), strict=True)}
     sizes |= {
@@ -48,11 +48,11 @@ def _compile(family: CudaFamily, candidate: Candidate, architecture: str, librar
         for position, argument in enumerate(spec.arguments)
         if argument.mem_type == "Constant"
     }
-    source = Source(
+    source = CudaCode(
         family.source,
         family.kernel_file.name,
         spec.kernel_name,
-        macros(family, workload, config, geometry),
+        list_macros(family, workload, config, geometry),
         spec.compiler_options,
         family.kernel_file.parent,
         _declared(constants, family.source),
@@ -95,7 +95,7 @@ class CudaSource(FamilySource):
     @staticmethod
     def compile(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
         """Compile a candidate with NVRTC."""
-        return build_family(family, candidate, architecture, folder)
+        return build_cuda_family(family, candidate, architecture, folder)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for NVRTC."""

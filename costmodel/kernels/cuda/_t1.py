@@ -11,10 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family._formula import Formula
-
-Expression = int | float | str
-Choice = int | float | str
+from costmodel.kernels.family._base import Choice
+from costmodel.kernels.family._formula import Expression, Formula
 
 
 class TuningParameter(msgspec.Struct, frozen=True, rename="pascal"):
@@ -55,7 +53,7 @@ class TuningParameter(msgspec.Struct, frozen=True, rename="pascal"):
         return next((choice for choice in choices if choice == said), choices[0])
 
 
-class Condition(msgspec.Struct, frozen=True, rename="pascal"):
+class T1Condition(msgspec.Struct, frozen=True, rename="pascal"):
     """What must hold of a config.
 
     Attributes:
@@ -75,8 +73,8 @@ class ConfigurationSpace(msgspec.Struct, frozen=True, rename="pascal"):
     """
 
     tuning_parameters: tuple[TuningParameter, ...]
-    conditions: tuple[Condition, ...] = ()
-    constraints: tuple[Condition, ...] = ()
+    conditions: tuple[T1Condition, ...] = ()
+    constraints: tuple[T1Condition, ...] = ()
 
 
 class BlockSize(msgspec.Struct, frozen=True, rename="pascal"):
@@ -87,7 +85,7 @@ class BlockSize(msgspec.Struct, frozen=True, rename="pascal"):
     z: Expression = 1
 
 
-class Argument(msgspec.Struct, frozen=True, rename="pascal"):
+class T1Argument(msgspec.Struct, frozen=True, rename="pascal"):
     """An argument of the kernel.
 
     Attributes:
@@ -145,7 +143,7 @@ class KernelSpecification(msgspec.Struct, frozen=True, rename="pascal"):
     grid_div_y: tuple[Expression, ...] | None = None
     grid_div_z: tuple[Expression, ...] | None = None
     shared_memory: Expression = 0
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[T1Argument, ...] = ()
 
     @property
     def problem_sizes(self) -> tuple[Expression, ...]:

@@ -95,7 +95,7 @@ class Family(Protocol):
         ...
 
 
-def sized_workload(
+def make_sized_workload(
     name: str, kind: str, known: Mapping[str, int], dtype: str, dims: Mapping[str, int]
 ) -> Workload:
     """The workload of a family at given sizes.
@@ -118,4 +118,4 @@ def sized_workload(
     try:
         return Workload(kind, {**known, **dims}, dtype)
     except ValueError as error:
-        raise CostModelError(f"{name}: {error}.") from None
+        raise CostModelError(f"{name}: {str(error).rstrip('.')}.") from None

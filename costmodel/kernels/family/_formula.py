@@ -25,13 +25,14 @@ from costmodel.kernels.family._operators import (
     FUNCTIONS,
     MOST_ITEMS,
     OPERATORS,
-    compare,
+    Value,
+    compare_values,
     contains,
-    plain,
-    truth,
+    to_plain,
+    to_truth,
 )
 
-Value = Any  # a number, a text, a list or tuple of values, or a (n,) column
+Expression = int | float | str  # what a formula is written as
 
 # What one evaluation may take, in rows of columns of numbers: they stay below a gigabyte, even if all of them
 # are kept, and what costs Python as much time or memory counts as many rows.
@@ -99,13 +100,13 @@ class Evaluation:
     def _unaryop(self, node: ast.UnaryOp, scope: Scope) -> Value:
         value = self.visit(node.operand, scope)
         if isinstance(node.op, ast.Not):
-            return np.logical_not(truth(value)) if isinstance(value, np.ndarray) else not truth(value)
+            return np.logical_not(to_truth(value)) if isinstance(value, np.ndarray) else not to_truth(value)
         return OPERATORS[ast.Mult](value, -1 if isinstance(node.op, ast.USub) else 1)
 
     def _boolop(self, node: ast.BoolOp, scope: Scope) -> Value:
         value = self.visit(node.values[0], scope)
         for other in node.values[1:]:
-            goes_on = truth(value) == isinstance(node.op, ast.And)
+            goes_on = to_truth(value) == isinstance(node.op, ast.And)
             value = self._choose(goes_on, scope, partial(self.visit, other), value)
         return value
 
@@ -113,7 +114,7 @@ class Evaluation:
         value: Value = True
         sides = pairwise([node.left, *node.comparators])
         for (left, right), by in zip(sides, node.ops, strict=True):
-            value = self._choose(truth(value), scope, partial(self._compared, by, left, right), value)
+            value = self._choose(to_truth(value), scope, partial(self._compared, by, left, right), value)
         return value
 
     def _compared(self, by: ast.cmpop, left: ast.expr, right: ast.expr, scope: Scope) -> Value:
@@ -124,15 +125,15 @@ class Evaluation:
             return contains(b, a)
         if isinstance(by, ast.NotIn):
             return np.logical_not(contains(b, a))
-        return compare(COMPARISONS[type(by)], a, b)
+        return compare_values(COMPARISONS[type(by)], a, b)
 
     def _ifexp(self, node: ast.IfExp, scope: Scope) -> Value:
-        condition = truth(self.visit(node.test, scope))
+        condition = to_truth(self.visit(node.test, scope))
         no = self._choose(np.logical_not(condition), scope, partial(self.visit, node.orelse), 0)
         return self._choose(condition, scope, partial(self.visit, node.body), no)
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Value:
-        whole, index = self.visit(node.value, scope), plain(self.visit(node.slice, scope))
+        whole, index = self.visit(node.value, scope), to_plain(self.visit(node.slice, scope))
         if not isinstance(whole, list | tuple) or not isinstance(index, int):
             raise TypeError("only a list can be indexed, by a whole number")
         return whole[index]
@@ -158,7 +159,7 @@ class Evaluation:
         found: list[Value] = []
         for each in items:
             within = scope.with_value(loop.target.id, each)
-            if all(truth(plain(self.visit(condition, within))) for condition in loop.ifs):
+            if all(to_truth(to_plain(self.visit(condition, within))) for condition in loop.ifs):
                 found += self._items(item, inner, within)
             if len(found) > MOST_ITEMS:
                 raise ValueError(f"a list has at most {MOST_ITEMS} items")
@@ -289,7 +290,7 @@ class Formula:
         Raises:
             FormulaError: As ``value``.
         """
-        return np.broadcast_to(np.asarray(truth(self.value(values))), (rows,))
+        return np.broadcast_to(np.asarray(to_truth(self.value(values))), (rows,))
 
     def whole_number(self, values: Mapping[str, Value]) -> int:
         """The whole number that it gives where no name is a column.
@@ -297,7 +298,7 @@ class Formula:
         Raises:
             FormulaError: As ``value``; or it gives something else.
         """
-        found = plain(self.value(values))
+        found = to_plain(self.value(values))
         if not isinstance(found, int | float) or not isfinite(found) or found != int(found):
             raise FormulaError(
                 f"The formula {self.text!r} must give a whole number, but it gives {shorten(repr(found))}."

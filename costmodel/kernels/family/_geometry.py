@@ -39,7 +39,7 @@ class Geometry:
         return {"blocks": self.grid.prod(axis=1), "threads": self.block.prod(axis=1)}
 
 
-def launch_columns(
+def compute_launch_columns(
     geometry: Geometry, formulas: Mapping[str, Formula], values: Mapping[str, Any], flops: float | None
 ) -> dict[str, FloatArray]:
     """Each field of ``KernelLaunch`` as ``(n, 1)`` whole numbers, 0 where nothing says it, as in records.

@@ -10,14 +10,14 @@ import numpy as np
 
 from costmodel.errors import shorten
 
-Value = Any
+Value = Any  # a number, a text, a list or tuple of values, or a (n,) column
 
 MOST_ITEMS = 65_536  # of a list
 LARGEST = 2**62  # of a whole number: columns hold 64 bits
 _LARGEST_EXPONENT = 64
 
 
-def plain(value: Value) -> Value:
+def to_plain(value: Value) -> Value:
     """A number of NumPy as Python's."""
     return (
         value.item()
@@ -26,14 +26,14 @@ def plain(value: Value) -> Value:
     )
 
 
-def truth(value: Value) -> Any:
+def to_truth(value: Value) -> Any:
     """Whether a value counts as true; a column of it."""
     if not isinstance(value, np.ndarray):
         return bool(value)
     return value != "" if value.dtype.kind == "U" else value.astype(bool)
 
 
-def compare(holds: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
+def compare_values(holds: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
     """A comparison of two numbers or two texts; a number is never equal to a text."""
     if _is_text(left) == _is_text(right) and not isinstance(left, list) and not isinstance(right, list):
         return holds(left, right)
@@ -48,7 +48,7 @@ def contains(items: Value, value: Value) -> Value:
     """Whether a list has a value."""
     if not isinstance(items, list | tuple):
         raise TypeError("`in` needs a list at its right")
-    return reduce(np.logical_or, (compare(operator.eq, value, each) for each in items), _no(value))
+    return reduce(np.logical_or, (compare_values(operator.eq, value, each) for each in items), _no(value))
 
 
 def _no(value: Value) -> Value:
@@ -71,7 +71,7 @@ def _number(value: Value) -> Any:
         return value.astype(np.int64) if value.dtype.kind in "biu" else value
     if not isinstance(value, int | float | np.number | np.bool_):
         raise TypeError(f"it needs numbers, but got {shorten(repr(value))}")
-    number = plain(value)
+    number = to_plain(value)
     return int(number) if isinstance(number, bool) else number
 
 
@@ -141,7 +141,7 @@ def _power(left: Value, right: Value) -> Value:
     if not whole:
         if _any(np.isinf(power) & np.isfinite(_as_float(a))):
             raise OverflowError("a power is too large")
-        return plain(power)
+        return to_plain(power)
     _within(power)
     return a**b
 
@@ -168,7 +168,7 @@ def _extreme(pick: Callable[[Any, Any], Any]) -> Callable[..., Value]:
         items = arguments[0] if len(arguments) == 1 else arguments
         if not isinstance(items, list | tuple) or not items:
             raise TypeError("it needs several numbers, or a list of them")
-        return plain(reduce(pick, map(_number, items)))
+        return to_plain(reduce(pick, map(_number, items)))
 
     return operate
 
@@ -182,7 +182,7 @@ def _float(value: Value) -> Value:
 
 
 def _range(*bounds: Value) -> list[int]:
-    numbers = [plain(bound) for bound in bounds]
+    numbers = [to_plain(bound) for bound in bounds]
     if not all(isinstance(number, int) for number in numbers):
         raise TypeError("range needs whole numbers")
     return _listed(range(*numbers))

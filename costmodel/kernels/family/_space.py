@@ -15,7 +15,7 @@ from costmodel.kernels.family._geometry import check_launch
 from costmodel.records._candidate import Candidate, Config, ConfigBatch, Decision, KernelLaunch
 from costmodel.records._workload import Workload
 
-Rows = NDArray[np.uint16]  # (n, parameters)
+ConfigRows = NDArray[np.uint16]  # (n, parameters)
 
 _MOST_ROWS = 1 << 22  # while a space is listed; beyond, it is drawn from
 _CHUNK = 1 << 16
@@ -43,7 +43,7 @@ class ValidConfigs:
         for condition in conditions:
             condition.check_names({*choices, *fixed})
 
-    def columns(self, rows: Rows) -> dict[str, NDArray[Any]]:
+    def columns(self, rows: ConfigRows) -> dict[str, NDArray[Any]]:
         """``(n,)`` values of each parameter."""
         return {name: table[rows[:, i]] for i, (name, table) in enumerate(self._tables.items())}
 
@@ -51,7 +51,7 @@ class ValidConfigs:
         """``(rows,)`` whether the conditions hold."""
         return all_hold(self._conditions, {**self._fixed, **columns}, rows)
 
-    def all_rows(self) -> Rows | None:
+    def all_rows(self) -> ConfigRows | None:
         """Every config, the first parameter changing slowest; None where listing them takes too much.
 
         Parameters come in one after the other, and each condition is asked as soon as it can be, so that
@@ -70,7 +70,7 @@ class ValidConfigs:
                 return None
         return rows
 
-    def draw(self, size: int, rng: np.random.Generator) -> Rows:
+    def draw(self, size: int, rng: np.random.Generator) -> ConfigRows:
         """Random configs, each equally likely, by rejection; fewer where hardly any combination is one."""
         kept = [np.zeros((0, len(self._tables)), dtype=np.uint16)]
         missing = size
@@ -85,7 +85,7 @@ class ValidConfigs:
                 break
         return np.concatenate(kept)
 
-    def _with_parameter(self, rows: Rows, count: int, conditions: Sequence[Formula]) -> Rows:
+    def _with_parameter(self, rows: ConfigRows, count: int, conditions: Sequence[Formula]) -> ConfigRows:
         """Each row with each choice of the next parameter, where the conditions hold."""
         kept = []
         step = max(1, _CHUNK // count)
@@ -271,16 +271,16 @@ class FamilySpace:
         return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property
-    def _rows(self) -> Rows | None:
+    def _rows(self) -> ConfigRows | None:
         return self._valid.all_rows()
 
-    def _draw(self, size: int, rng: np.random.Generator) -> Rows:
+    def _draw(self, size: int, rng: np.random.Generator) -> ConfigRows:
         if self._rows is None:
             return self._valid.draw(size, rng)
         count = len(self._rows)
         return self._rows[rng.choice(count, size=min(size, count), replace=False)]
 
-    def _config_of(self, rows: Rows) -> Config:
+    def _config_of(self, rows: ConfigRows) -> Config:
         return ConfigBatch(self.workload, 1, self._valid.columns(rows)).configs()[0]
 
     def _holds(self, decisions: Mapping[str, Any]) -> bool:

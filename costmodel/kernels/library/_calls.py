@@ -40,7 +40,7 @@ def make_call(workload: Workload, name: str, **choices: int) -> Call:
     return call
 
 
-def call_of_family(family: LibraryFamily, workload: Workload, name: str) -> Call:
+def make_family_call(family: LibraryFamily, workload: Workload, name: str) -> Call:
     """A call that a family says: of its arguments in the kernel's order, giving its one output.
 
     Where its file has a function ``prepare``, the first call gives it the tensors by name, and what it
@@ -123,7 +123,7 @@ _CALLS: Mapping[str, Callable[..., tuple[Anchor, int]]] = {
     "eager": _eager,
     "addmm": _addmm,
     "cudnn_benchmark": partial(_convolution, benchmark=True),
-    "cublaslt": _cublaslt.product,
+    "cublaslt": _cublaslt.make_product,
 }
 _ANCHORS: Mapping[str, Anchor] = {
     "matmul": _product,

@@ -87,7 +87,7 @@ def _cublaslt(cuda: str) -> _CuBlasLt:
     return _CuBlasLt(f"libcublasLt.so.{cuda.partition('.')[0]}")
 
 
-def product(workload: Workload, *, algorithm: int, sm_target: int) -> "tuple[Any, int]":
+def make_product(workload: Workload, *, algorithm: int, sm_target: int) -> "tuple[Any, int]":
     """What computes the product and the first steps of the epilogue, and how many steps that are.
 
     Sums and a ReLU behind them are part of the product. cuBLASLt's GELU is not: it is the approximation by

@@ -12,16 +12,16 @@ from costmodel.errors import InvalidConfigError, MissingExtraError
 from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels.library._space import CALL, LibrarySpace, family_of, owner_of
+from costmodel.kernels.library._space import CALL, LibrarySpace, find_library_family, find_owner
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
-SUFFIX = ".torch.json"
+CALL_NOTE_SUFFIX = ".torch.json"
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CallNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to call.
 
     Attributes:
@@ -39,8 +39,8 @@ def write_note(candidate: Candidate, folder: Path) -> Path:
     """Note the call of a candidate in ``folder``."""
     choices = dict(candidate.config.decisions)
     call = choices.pop(CALL)
-    note = msgspec.convert({"workload": candidate.workload.name, "call": call, "choices": choices}, Note)
-    path = folder / f"{candidate.candidate_id}{SUFFIX}"
+    note = msgspec.convert({"workload": candidate.workload.name, "call": call, "choices": choices}, CallNote)
+    path = folder / f"{candidate.candidate_id}{CALL_NOTE_SUFFIX}"
     write_whole(path, msgspec.json.encode(note))
     return path
 
@@ -58,16 +58,16 @@ def load_call(path: Path) -> Callable[[Sequence[Any]], Any]:
     """
     import torch
 
-    from costmodel.kernels.library._calls import call_of_family, make_call
+    from costmodel.kernels.library._calls import make_call, make_family_call
 
-    note = msgspec.json.decode(path.read_bytes(), type=Note)
+    note = msgspec.json.decode(path.read_bytes(), type=CallNote)
     # Its newer flags, one an operator, make PyTorch's own exporter fail, which asks for these.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     workload = Workload.parse(note.workload)
-    family = family_of(workload)
+    family = find_library_family(workload)
     call = (
-        call_of_family(family, workload, note.call)
+        make_family_call(family, workload, note.call)
         if family
         else make_call(workload, note.call, **note.choices)
     )
@@ -95,11 +95,11 @@ class LibrarySource(KernelSource):
     """
 
     name = "library"
-    artifact = SUFFIX
+    artifact = CALL_NOTE_SUFFIX
 
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
         """All operators, and workloads of families that say what a user of PyTorch would call."""
-        return not workload.is_foreign or family_of(workload) is not None
+        return not workload.is_foreign or find_library_family(workload) is not None
 
     def space(self, workload: Workload, kind: TargetKind) -> LibrarySpace:
         """The calls that compute a workload."""
@@ -107,19 +107,19 @@ class LibrarySource(KernelSource):
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
         """Those of the kernels that stand beside a call."""
-        return owner_of(workload).arguments(workload)
+        return find_owner(workload).arguments(workload)
 
     def outputs(self, workload: Workload) -> tuple[int, ...]:
         """Positions of the arguments that are compared."""
-        return owner_of(workload).outputs(workload)
+        return find_owner(workload).outputs(workload)
 
     def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
         """What the kernels beside a call should give too."""
-        return owner_of(workload).reference(workload)
+        return find_owner(workload).reference(workload)
 
     def tolerance(self, workload: Workload) -> float:
         """Largest relative error of the outputs that is rounding."""
-        return owner_of(workload).tolerance(workload)
+        return find_owner(workload).tolerance(workload)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for PyTorch.

@@ -25,7 +25,7 @@ LibraryFamily = CudaFamily | TritonFamily
 _SOURCES: tuple[FamilySource, ...] = (CudaSource(), TritonSource())
 
 
-def family_of(workload: Workload) -> LibraryFamily | None:
+def find_library_family(workload: Workload) -> LibraryFamily | None:
     """The family that ships with calls for a workload of its own; None where there is none."""
     if not workload.is_foreign:
         return None
@@ -33,14 +33,14 @@ def family_of(workload: Workload) -> LibraryFamily | None:
     return next((each for each in families if each.library_calls and each.computes(workload)), None)
 
 
-def owner_of(workload: Workload) -> FamilySource:
+def find_owner(workload: Workload) -> FamilySource:
     """The source that says what a workload takes and should give: that of its family; any of an operator."""
     return next((each for each in _SOURCES if each.makes(workload, "cuda")), _SOURCES[0])
 
 
-def facts_of_call(workload: Workload, name: str) -> dict[str, int]:
+def find_call_facts(workload: Workload, name: str) -> dict[str, int]:
     """What a call computes and moves, by field of ``KernelLaunch``; nothing where its family says nothing."""
-    family = family_of(workload)
+    family = find_library_family(workload)
     return family.call_facts(workload, name) if isinstance(family, CudaFamily) else {}
 
 
@@ -80,7 +80,7 @@ class LibrarySpace:
 
     def __init__(self, workload: Workload, kind: TargetKind) -> None:
         self.workload = workload
-        family = family_of(workload)
+        family = find_library_family(workload)
         own = [{CALL: tuple(family.library_calls)}] if family else _choices(workload, kind)
         self.sketches = tuple(Calls(choices) for choices in own)
         self.name = f"library-{kind}-{content_id([sketch.choices for sketch in self.sketches])[:8]}"
@@ -186,7 +186,7 @@ class LibrarySpace:
 
     def _facts(self, config: Config) -> dict[str, int]:
         """What is known of a call, by field of ``KernelLaunch``."""
-        return facts_of_call(self.workload, str(config.decisions[CALL]))
+        return find_call_facts(self.workload, str(config.decisions[CALL]))
 
     def _position(self, config: Config) -> int:
         """The sketch that a config is of."""

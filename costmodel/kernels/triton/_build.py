@@ -17,16 +17,22 @@ from costmodel.kernels._artifact import (
     Built,
     CompileError,
     LaunchNote,
+    PassedValue,
     Position,
     Scratch,
-    Value,
     build_artifact,
     write_artifact,
 )
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import check_launch, check_shared_bytes
 from costmodel.kernels.family._module import load_module
-from costmodel.kernels.triton._family import EPILOGUE, OPTIONS, OUTPUT, WARP_THREADS, TritonFamily
+from costmodel.kernels.triton._family import (
+    EPILOGUE,
+    OPERATOR_OUTPUT,
+    OPTIONS,
+    WARP_THREADS,
+    TritonFamily,
+)
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
@@ -71,15 +77,15 @@ class Pointer:
         return f"*{_TYPES[self.dtype]}"
 
 
-Parameter = Constant | Pointer | Value
+KernelParameter = Constant | Pointer | PassedValue
 
 
-def type_of(value: Value) -> str:
+def name_type(value: PassedValue) -> str:
     """The type of a value in Triton's words."""
     return _TYPES[value.dtype]
 
 
-def options_of(config: Config) -> dict[str, Any]:
+def choose_options(config: Config) -> dict[str, Any]:
     """What Triton's compiler is told of a config; 0 registers means no limit.
 
     Products and sums are fused, as by default before Triton changes its mind.
@@ -91,9 +97,9 @@ def options_of(config: Config) -> dict[str, Any]:
     }
 
 
-def parameters_of(
+def list_parameters(
     family: TritonFamily, workload: Workload, config: Config, dtypes: tuple[str, ...]
-) -> dict[str, Parameter]:
+) -> dict[str, KernelParameter]:
     """Each parameter of the kernel, in its order.
 
     As Triton does, a whole number that is 1 is compiled in.
@@ -105,7 +111,7 @@ def parameters_of(
         dtypes: Types of the workload's arguments, in their order.
     """
     values = {**config.decisions, **workload.dims}
-    found: dict[str, Parameter] = {}
+    found: dict[str, KernelParameter] = {}
     for name in family.kernel_parameters:
         if name == EPILOGUE:
             found[name] = Constant("_".join(workload.operator.epilogue))
@@ -126,12 +132,12 @@ def parameters_of(
     return found
 
 
-def _scalar(value: float) -> Parameter:
+def _scalar(value: float) -> KernelParameter:
     if isinstance(value, float):
-        return Value("float32", value)
+        return PassedValue("float32", value)
     if value == 1:
         return Constant(1)
-    return Value("int32" if -_INT32 <= value < _INT32 else "int64", value)
+    return PassedValue("int32" if -_INT32 <= value < _INT32 else "int64", value)
 
 
 def _position(family: TritonFamily, workload: Workload, name: str) -> int | None:
@@ -139,7 +145,7 @@ def _position(family: TritonFamily, workload: Workload, name: str) -> int | None
     if not family.operators:
         return family.argument_names.index(name)
     operand, inputs = family.operands[name], list(workload.operator.inputs(workload.dims))
-    if operand == OUTPUT:
+    if operand == OPERATOR_OUTPUT:
         return len(inputs)
     return inputs.index(operand) if operand in inputs else None
 
@@ -147,7 +153,7 @@ def _position(family: TritonFamily, workload: Workload, name: str) -> int | None
 _DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 
 
-def build_family(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
+def build_triton_family(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
     """Compile a candidate into ``folder``, see ``build_artifact``."""
     return build_artifact(candidate, folder, partial(_compile, family, candidate, architecture))
 
@@ -156,8 +162,8 @@ def _compile(family: TritonFamily, candidate: Candidate, architecture: str, libr
     workload, config = candidate.workload, candidate.config
     geometry = family.geometry(workload, ConfigBatch.from_configs(workload, [config]).decisions, 1)
     check_launch(geometry)
-    parameters = parameters_of(family, workload, config, _dtypes(family, workload))
-    compiled = _compiled(family, parameters, options_of(config), architecture)
+    parameters = list_parameters(family, workload, config, _dtypes(family, workload))
+    compiled = _compiled(family, parameters, choose_options(config), architecture)
     metadata = compiled.metadata
     check_shared_bytes(metadata.shared, architecture)
     grid = tuple(geometry.grid[0].tolist())
@@ -172,7 +178,10 @@ def _compile(family: TritonFamily, candidate: Candidate, architecture: str, libr
 
 
 def _compiled(
-    family: TritonFamily, parameters: Mapping[str, Parameter], options: Mapping[str, Any], architecture: str
+    family: TritonFamily,
+    parameters: Mapping[str, KernelParameter],
+    options: Mapping[str, Any],
+    architecture: str,
 ) -> Any:
     """What Triton's compiler gives, which needs no GPU.
 
@@ -204,18 +213,18 @@ def _compiled(
 
 
 def _launched(
-    parameters: Mapping[str, Parameter], compiled: Any, programs: int
-) -> tuple[Value | Scratch | Position, ...]:
+    parameters: Mapping[str, KernelParameter], compiled: Any, programs: int
+) -> tuple[PassedValue | Scratch | Position, ...]:
     """What the machine code takes: what is not compiled in, then work memory of Triton's own.
 
     How many pointers to such memory there are depends on the version of Triton; those behind the first are
     for its profiler.
     """
-    own: list[Value | Scratch | Position] = []
+    own: list[PassedValue | Scratch | Position] = []
     for each in parameters.values():
         if isinstance(each, Pointer):
             own.append(each.to)
-        elif isinstance(each, Value):
+        elif isinstance(each, PassedValue):
             own.append(each)
     entry = compiled.asm["ptx"].partition(".entry")[2].partition(")")[0]
     more = entry.count(".param") - len(own)
@@ -230,15 +239,15 @@ def _dtypes(family: TritonFamily, workload: Workload) -> tuple[str, ...]:
     return tuple(family.array_types(workload).values())
 
 
-def _type(parameter: Parameter) -> str:
+def _type(parameter: KernelParameter) -> str:
     if isinstance(parameter, Constant):
         return "constexpr"
-    return parameter.type if isinstance(parameter, Pointer) else type_of(parameter)
+    return parameter.type if isinstance(parameter, Pointer) else name_type(parameter)
 
 
-def _is_divisible(parameter: Parameter) -> bool:
+def _is_divisible(parameter: KernelParameter) -> bool:
     """Whether it is a multiple of 16: every array is allocated at one."""
-    if isinstance(parameter, Value):
+    if isinstance(parameter, PassedValue):
         return parameter.dtype != "float32" and parameter.value % 16 == 0
     return isinstance(parameter, Pointer)
 

@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels._reference import tolerance_of
-from costmodel.kernels.family._base import Choice, sized_workload
-from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._geometry import Geometry, launch_columns
+from costmodel.kernels.family._base import Choice, make_sized_workload
+from costmodel.kernels.family._formula import Expression, Formula
+from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.reading import read_text
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._workload import Workload
 
 Arrays = Mapping[str, NDArray[Any]]
-Expression = int | float | str
 
 OPTIONS = ("num_warps", "num_stages", "maxnreg")  # parameters that Triton's compiler takes, not the kernel
 EPILOGUE = "EPILOGUE"  # a tl.constexpr that is told the operator's epilogue, such as "bias_gelu"
-OUTPUT = "output"  # what ``operands`` calls an operator's output
+OPERATOR_OUTPUT = "output"  # what ``operands`` calls an operator's output
 WARP_THREADS = 32
 _SEED = 20260
 
@@ -176,7 +175,7 @@ class TritonFamily:
         Raises:
             CostModelError: It has no such dimension, or a size is not positive.
         """
-        return sized_workload(self.name, self.kinds[0], self.dims, self.dtype, dims)
+        return make_sized_workload(self.name, self.kinds[0], self.dims, self.dtype, dims)
 
     def computes(self, workload: Workload) -> bool:
         """Whether a workload is one of its own."""
@@ -205,7 +204,7 @@ class TritonFamily:
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
         """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         geometry, values = self.geometry(workload, columns, rows), {**columns, **workload.dims}
-        return launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
+        return compute_launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
 
     @cached_property
     def _grid_formulas(self) -> tuple[Formula, ...]:

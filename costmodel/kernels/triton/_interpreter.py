@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.kernels._artifact import Position, Value
+from costmodel.kernels._artifact import PassedValue, Position
 from costmodel.kernels._reference import agrees
 from costmodel.kernels.family._module import load_module
-from costmodel.kernels.triton._build import Constant, Parameter, parameters_of
+from costmodel.kernels.triton._build import Constant, KernelParameter, list_parameters
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Config, ConfigBatch
@@ -28,7 +28,7 @@ from costmodel.records._workload import Workload
 _TELLS_TRITON = {"TRITON_INTERPRET": "1"}
 
 
-class Job(msgspec.Struct, frozen=True):
+class InterpreterJob(msgspec.Struct, frozen=True):
     """What is interpreted.
 
     Attributes:
@@ -62,7 +62,7 @@ def interpret(
     """
     if find_spec("torch") is None:
         raise MissingExtraError("Running kernels in Triton's interpreter", "torch")
-    job = Job(tuple(places), workload.name, tuple(config.decisions for config in configs))
+    job = InterpreterJob(tuple(places), workload.name, tuple(config.decisions for config in configs))
     try:
         done = subprocess.run(  # noqa: S603 (this module, in this interpreter of Python)
             [sys.executable, "-m", __name__],
@@ -83,7 +83,7 @@ def interpret(
     return msgspec.json.decode(done.stdout, type=list[str])
 
 
-def _answer(job: Job) -> list[str]:
+def _answer(job: InterpreterJob) -> list[str]:
     source, workload = TritonSource(job.places), Workload.parse(job.workload)
     family = next(family for family in source.families if family.computes(workload))
     assert isinstance(family, TritonFamily)
@@ -108,7 +108,7 @@ def _wrong(
 
     arguments = source.arguments(workload)
     tensors = [torch.from_numpy(array.copy()) for array in arguments]
-    parameters = parameters_of(family, workload, config, tuple(str(t.numpy().dtype) for t in tensors))
+    parameters = list_parameters(family, workload, config, tuple(str(t.numpy().dtype) for t in tensors))
     told = {name: _told(parameter, tensors) for name, parameter in parameters.items()}
     columns = ConfigBatch.from_configs(workload, [config]).decisions
     grid = tuple(family.geometry(workload, columns, 1).grid[0].tolist())
@@ -126,11 +126,11 @@ def _wrong(
     return ""
 
 
-def _told(parameter: Parameter, tensors: Sequence[Any]) -> Any:
+def _told(parameter: KernelParameter, tensors: Sequence[Any]) -> Any:
     """What the interpreter is called with."""
     import torch
 
-    if isinstance(parameter, Constant | Value):
+    if isinstance(parameter, Constant | PassedValue):
         return parameter.value
     if isinstance(parameter.to, Position):
         return tensors[parameter.to.position]
@@ -139,5 +139,5 @@ def _told(parameter: Parameter, tensors: Sequence[Any]) -> Any:
 
 if __name__ == "__main__":
     sys.stdout.buffer.write(
-        msgspec.json.encode(_answer(msgspec.json.decode(sys.stdin.buffer.read(), type=Job)))
+        msgspec.json.encode(_answer(msgspec.json.decode(sys.stdin.buffer.read(), type=InterpreterJob)))
     )

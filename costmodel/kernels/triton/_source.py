@@ -8,7 +8,7 @@ from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._artifact import Built
 from costmodel.kernels.family._module import load_module
 from costmodel.kernels.family._source import FamilySource
-from costmodel.kernels.triton._build import build_family
+from costmodel.kernels.triton._build import build_triton_family
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.reading import is_file, is_folder, read_text
 from costmodel.records._candidate import Candidate
@@ -17,7 +17,7 @@ from costmodel.records._platform import TargetKind
 _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
 
 
-def families_at(place: str) -> Sequence[TritonFamily]:
+def load_families(place: str) -> Sequence[TritonFamily]:
     """The families of a file, which is run.
 
     Args:
@@ -69,7 +69,7 @@ class TritonSource(FamilySource):
     @classmethod
     def at(cls, place: str) -> Sequence[TritonFamily]:
         """The families of a file."""
-        return families_at(place)
+        return load_families(place)
 
     @classmethod
     def shipped(cls) -> Sequence[TritonFamily]:
@@ -79,7 +79,7 @@ class TritonSource(FamilySource):
     @staticmethod
     def compile(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
         """Compile a candidate with Triton."""
-        return build_family(family, candidate, architecture, folder)
+        return build_triton_family(family, candidate, architecture, folder)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for Triton."""
@@ -102,4 +102,4 @@ class TritonSource(FamilySource):
 @cache
 def _shipped() -> tuple[TritonFamily, ...]:
     folders = sorted(file.parent for file in SHIPPED.glob("*/family.py"))
-    return tuple(family for folder in folders for family in families_at(str(folder)))
+    return tuple(family for folder in folders for family in load_families(str(folder)))

@@ -11,11 +11,11 @@ pytest.importorskip("triton")
 import triton
 
 from costmodel.kernels import TritonFamily
-from costmodel.kernels._artifact import LaunchNote, Position, Scratch, Value
+from costmodel.kernels._artifact import LaunchNote, PassedValue, Position, Scratch
 from costmodel.kernels.family._check import check_family
-from costmodel.kernels.triton._build import build_family
+from costmodel.kernels.triton._build import build_triton_family
 from costmodel.kernels.triton._interpreter import interpret
-from costmodel.kernels.triton._source import TritonSource, families_at
+from costmodel.kernels.triton._source import TritonSource, load_families
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.testing import SOURCE_CHECKS, SourceCase
 from costmodel.tuning import check_kernels
@@ -23,7 +23,7 @@ from costmodel.tuning import check_kernels
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
 OWN = Path(__file__).parent / "own" / "scale"
-(SCALE,) = families_at(str(OWN))
+(SCALE,) = load_families(str(OWN))
 SOURCE = TritonSource([OWN])
 GOOD = {"BLOCK": 128, "FAULT": "", "num_warps": 2, "maxnreg": 32}
 
@@ -51,8 +51,8 @@ def test_a_note_tells_the_driver_what_the_kernel_takes(tmp_path: Path) -> None:
         Position(1),
         Position(2),
         Scratch(4),
-        Value("int32", 320),
-        Value("float32", 2.5),
+        PassedValue("int32", 320),
+        PassedValue("float32", 2.5),
     )
     assert set(triton_s) == {Scratch(0)}
 
@@ -103,12 +103,12 @@ def test_the_interpreter_finds_what_is_wrong() -> None:
 def test_a_persistent_kernel_is_launched_with_the_programs_of_its_config(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     place = str(OWN.parent / "persistent")
-    (persistent,) = families_at(place)
+    (persistent,) = load_families(place)
     space = persistent.space(persistent.workload(n=5000))
     configs = [Config({"BLOCK": 128, "PROGRAMS": each, "num_warps": 4}) for each in (8, 16)]
     assert interpret([place], space.workload, configs) == ["", ""]
 
-    built = build_family(persistent, space.candidate(configs[1]), "sm_90", tmp_path)
+    built = build_triton_family(persistent, space.candidate(configs[1]), "sm_90", tmp_path)
     note = msgspec.json.decode(built.library.with_suffix(".launch.json").read_bytes(), type=LaunchNote)
     assert note.grid == (16, 1, 1)
 

@@ -13,14 +13,14 @@ from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels import TritonFamily
 from costmodel.kernels.triton._interpreter import interpret
-from costmodel.kernels.triton._source import TritonSource, families_at, is_family_place
+from costmodel.kernels.triton._source import TritonSource, is_family_place, load_families
 from costmodel.records import Config, Workload
 
 pytestmark = pytest.mark.white_box
 
 RNG = np.random.default_rng(0)
 OWN = Path(__file__).parent / "own" / "scale"
-(SCALE,) = families_at(str(OWN))
+(SCALE,) = load_families(str(OWN))
 
 
 def test_a_config_is_launched_as_its_formulas_say() -> None:
@@ -63,7 +63,7 @@ def test_arrays_are_the_kernels_in_its_order() -> None:
 
 
 def test_a_parameter_may_act_on_the_launch_alone() -> None:
-    (persistent,) = families_at(str(OWN.parent / "persistent"))
+    (persistent,) = load_families(str(OWN.parent / "persistent"))
     space = persistent.space()
     blocks = {
         c.decisions["PROGRAMS"]: space.candidate(c).launches[0].blocks
@@ -117,17 +117,17 @@ def test_arrays_that_the_kernel_does_not_take_are_refused() -> None:
 def test_a_file_that_is_no_family_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "family.py").write_text(text)
     with pytest.raises(CostModelError, match=message):
-        families_at(str(tmp_path))
+        load_families(str(tmp_path))
 
 
 def test_a_family_is_found_by_its_folder_its_file_and_its_name() -> None:
-    assert families_at(str(OWN / "family.py")) == families_at(f"{OWN / 'family.py'}:FAMILY") == (SCALE,)
+    assert load_families(str(OWN / "family.py")) == load_families(f"{OWN / 'family.py'}:FAMILY") == (SCALE,)
     assert is_family_place(str(OWN))
     assert is_family_place(f"{OWN / 'family.py'}:FAMILY")
     assert not is_family_place(str(OWN / "kernel.py"))
     assert not is_family_place(str(OWN.parent))
     with pytest.raises(CostModelError, match="must define OTHER"):
-        families_at(f"{OWN / 'family.py'}:OTHER")
+        load_families(f"{OWN / 'family.py'}:OTHER")
 
 
 def test_families_that_ship_have_names_of_their_own_and_a_default_that_can_be_launched() -> None:

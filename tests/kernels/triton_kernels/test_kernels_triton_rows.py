@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from shipped_family import SOURCE, assert_right, drawn, shared_bytes
 
-from costmodel.kernels.triton._source import families_at
+from costmodel.kernels.triton._source import load_families
 from costmodel.records import Config, Workload
 from costmodel.records._candidate import Decision
 
@@ -89,7 +89,7 @@ def test_a_broken_kernel_is_noticed(
     text = family.source
     assert change[0] in text
     (folder / family.kernel.name).write_text(text.replace(*change))
-    assert any(each.computes(workload) for each in families_at(str(folder)))
+    assert any(each.computes(workload) for each in load_families(str(folder)))
     with pytest.raises(AssertionError, match="differs from the reference"):
         assert_right(name, decisions, places=(str(folder),))
 
