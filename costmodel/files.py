@@ -69,7 +69,7 @@ def replacing(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def shipped(folder: str, name: str) -> Path | None:
+def find_shipped(folder: str, name: str) -> Path | None:
     """Return a shipped ``datasets/<name>`` or ``configs/<name>``; None if it does not exist.
 
     It is inside an installed package, in that of the distribution of larger datasets, or at the top of a
@@ -92,7 +92,7 @@ def find_config(path: Path) -> Path:
     if exists(path):
         return path
     relative = path.relative_to("configs") if path.parts[:1] == ("configs",) else path
-    return shipped("configs", str(relative.with_suffix(".toml"))) or path
+    return find_shipped("configs", str(relative.with_suffix(".toml"))) or path
 
 
 def _abandoned(path: Path) -> Iterator[Path]:

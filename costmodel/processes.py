@@ -1,7 +1,8 @@
-"""Identity of a process, distinct from other processes that have its id, now or later."""
+"""This machine and its processes: what the operating system says of them."""
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -59,3 +60,18 @@ def _alive(pid: int) -> int | None:
     except PermissionError:
         return 0
     return 0
+
+
+def cpu_threads() -> int:
+    """Return the number of hardware threads that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    """Return the CPU's model if the kernel reports it; else an empty string."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return ""

@@ -8,7 +8,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Beside:
+class SecondThread:
     """A thread that runs one call after the other; while one is under way, the next is prepared here.
 
     As a context it waits for the last call when it is left.
@@ -36,7 +36,7 @@ class Beside:
         self._thread.shutdown()
 
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
+def make_ahead(items: Iterable[T]) -> Iterator[T]:
     """The items; while one is used, the next is made on a thread."""
     coming, end = iter(items), object()
     with ThreadPoolExecutor(1) as thread:

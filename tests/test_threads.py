@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from costmodel.threads import Beside, ahead
+from costmodel.threads import SecondThread, make_ahead
 
 LONG_S = 60.0  # what is waited for comes at once, unless something is broken
 
@@ -17,7 +17,7 @@ def test_a_call_runs_beside_and_the_next_waits_for_it():
         assert may_end.wait(LONG_S)
         ended.append("first")
 
-    beside = Beside()
+    beside = SecondThread()
     beside.run(first)
     assert ended == []
     may_end.set()
@@ -28,7 +28,7 @@ def test_a_call_runs_beside_and_the_next_waits_for_it():
 
 
 def test_what_a_call_raised_is_raised_once_where_it_is_waited_for():
-    beside = Beside()
+    beside = SecondThread()
     beside.run(int, "no number")
     with pytest.raises(ValueError, match="no number"):
         beside.run(int, "1")
@@ -42,7 +42,7 @@ def test_what_a_call_raised_is_raised_once_where_it_is_waited_for():
 
 def test_leaving_waits_for_the_last_call():
     may_end, ended = Event(), list[bool]()
-    with Beside() as beside:
+    with SecondThread() as beside:
         beside.run(lambda: ended.append(may_end.wait(LONG_S)))
         may_end.set()
     assert ended == [True]
@@ -57,7 +57,7 @@ def test_the_next_item_is_made_while_one_is_used():
             yield i
 
     used = []
-    for item in ahead(items()):
+    for item in make_ahead(items()):
         assert all(event.wait(LONG_S) for event in made[: item + 2])
         used.append(item)
     assert used == [0, 1, 2]
@@ -68,7 +68,7 @@ def test_items_before_an_error_are_used_before_it_is_raised():
         yield 1
         raise OSError("gone")
 
-    coming = ahead(items())
+    coming = make_ahead(items())
     assert next(coming) == 1
     with pytest.raises(OSError, match="gone"):
         next(coming)
@@ -82,11 +82,11 @@ def test_no_more_is_made_than_one_item_ahead():
             asked.append(i)
             yield i
 
-    coming = ahead(items())
+    coming = make_ahead(items())
     assert next(coming) == 0
     coming.close()
     assert asked == [0, 1]
 
 
 def test_nothing_ahead_of_nothing():
-    assert list(ahead([])) == []
+    assert list(make_ahead([])) == []

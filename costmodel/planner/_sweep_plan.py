@@ -13,7 +13,7 @@ from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.records._device_table import find_device
-from costmodel.records._hypothetical import Sweep, swept_devices
+from costmodel.records._hypothetical import Sweep, sweep_devices
 from costmodel.records._platform import Device
 from costmodel.transfer.prediction._sweep import draw_swept
 
@@ -80,12 +80,12 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
         latencies: See ``plan``.
 
     Raises:
-        CostModelError: If ``plan`` raises it, or a sweep is invalid, see ``Sweep`` and ``swept_devices``.
+        CostModelError: If ``plan`` raises it, or a sweep is invalid, see ``Sweep`` and ``sweep_devices``.
     """
     recorded = find_device(device) if isinstance(device, str) else device
     first = parse_what_if(what_if, latencies) if isinstance(what_if, str) else list(what_if)
     chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
-    changes, made = zip(*swept_devices(recorded, chosen), strict=True)
+    changes, made = zip(*sweep_devices(recorded, chosen), strict=True)
     base = plan(model, first, within=within, measured_s=measured_s, sms=sms, latencies=latencies)
     start = base.before.graph
     found = [plan(start, [*first, OnDevice(recorded, each)]) for each in made]

@@ -118,12 +118,12 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     architectures: dict[str, Architecture] = {}
 
 
-def known_architectures() -> dict[str, Architecture]:
+def list_architectures() -> dict[str, Architecture]:
     """Return the architectures of the shipped table, by names such as ``sm_90``."""
     return _shipped().architectures
 
 
-def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
+def list_devices(extra: Path | None = None) -> list[DeviceEntry]:
     """Return the devices of the shipped table, followed by your own.
 
     Args:
@@ -156,7 +156,7 @@ def known_devices(extra: Path | None = None) -> list[DeviceEntry]:
 
 def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
     """Return the table row of a device; see ``find_device``."""
-    entries = {_key(each): entry for entry in known_devices(extra) for each in entry.names}
+    entries = {_key(each): entry for entry in list_devices(extra) for each in entry.names}
     if _key(name) not in entries:
         known = dict.fromkeys(entry.device.name for entry in entries.values())
         raise CostModelError(
@@ -174,7 +174,7 @@ def find_device(name: str, extra: Path | None = None) -> Device:
 
     Args:
         name: Name or alias, such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
-        extra: TOML file of your own devices (see ``known_devices``).
+        extra: TOML file of your own devices (see ``list_devices``).
 
     Raises:
         CostModelError: No device has exactly this name. ``A100``, for example, stands for several devices.
@@ -233,7 +233,7 @@ def cuda_device(name: str, sms: int, attributes: Mapping[str, int]) -> Device:
         3352.3
     """
     architecture = f"sm_{attributes['COMPUTE_CAPABILITY_MAJOR']}{attributes['COMPUTE_CAPABILITY_MINOR']}"
-    known = known_architectures().get(architecture)
+    known = list_architectures().get(architecture)
     # Two transfers a clock: the attributes give the memory's clock (kHz) and bus width (bits).
     bytes_per_s = 2 * attributes["MEMORY_CLOCK_RATE"] * 1e3 * attributes["GLOBAL_MEMORY_BUS_WIDTH"] / 8
     return Device(

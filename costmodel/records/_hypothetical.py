@@ -72,17 +72,17 @@ def hypothetical(device: Device | str, **changes: float) -> HypotheticalDevice:
     if base.kind == "cpu":
         raise CostModelError(f"A hypothetical device must be made of a GPU, but got {base.name}.")
     earlier = {name: own for name in QUANTITIES if (own := getattr(found, name)) != getattr(base, name)}
-    named = earlier | {quantity(name): value for name, value in changes.items()}
+    named = earlier | {find_quantity(name): value for name, value in changes.items()}
     if not named:
         raise CostModelError(f"At least one of {', '.join(QUANTITIES)} must be changed, but got nothing.")
-    values = {name: _checked(base, name, value) for name, value in named.items()}
+    values = {name: _check_value(base, name, value) for name, value in named.items()}
     said = ", ".join(_SAID[name].format(values[name]) for name in QUANTITIES if name in values)
     fields: dict[str, Any] = {**msgspec.structs.asdict(base), **values}
     fields["name"] = f"{base.name} with {said} (hypothetical)"
     return HypotheticalDevice(**fields, of=base)
 
 
-def quantity(name: str) -> str:
+def find_quantity(name: str) -> str:
     """Return the field of ``Device`` with this name or unambiguous prefix.
 
     Raises:
@@ -98,7 +98,7 @@ def quantity(name: str) -> str:
     return begun[0]
 
 
-def _checked(base: Device, name: str, value: float) -> float:
+def _check_value(base: Device, name: str, value: float) -> float:
     own = getattr(base, name)
     if not own:
         raise CostModelError(
@@ -150,10 +150,10 @@ class Sweep:
                 f"A sweep must be NAME=FIRST:LAST:STEP with 1 to {_MOST_SWEPT:,} values (sms=64:256:16), "
                 f"but got {text!r}."
             )
-        return cls(quantity(found[1]), tuple(first + i * step for i in range(count)))
+        return cls(find_quantity(found[1]), tuple(first + i * step for i in range(count)))
 
 
-def swept_devices(
+def sweep_devices(
     device: Device | str, sweeps: Sequence[Sweep]
 ) -> Iterator[tuple[dict[str, float], HypotheticalDevice]]:
     """Yield each combination of values, varying the first sweep fastest, and its hypothetical device.

@@ -52,7 +52,7 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Step:
+class EpilogueStep:
     """One step of an epilogue.
 
     Attributes:
@@ -207,14 +207,14 @@ ANCHORS: Mapping[str, Anchor] = {
     ),
 }
 
-STEPS: Mapping[str, Step] = {
-    "bias": Step(1, "x + bias[channel]", operand="bias"),
-    "add": Step(1, "x + a tensor of the output's shape, such as a residual", operand="output"),
-    "mul": Step(1, "x times a tensor of the output's shape, such as a gate", operand="output"),
-    "relu": Step(1, "max(x, 0)"),
-    "relu6": Step(2, "min(max(x, 0), 6)"),
-    "gelu": Step(8, "x / 2 (1 + erf(x / sqrt(2)))"),
-    "silu": Step(4, "x / (1 + exp(-x))"),
+STEPS: Mapping[str, EpilogueStep] = {
+    "bias": EpilogueStep(1, "x + bias[channel]", operand="bias"),
+    "add": EpilogueStep(1, "x + a tensor of the output's shape, such as a residual", operand="output"),
+    "mul": EpilogueStep(1, "x times a tensor of the output's shape, such as a gate", operand="output"),
+    "relu": EpilogueStep(1, "max(x, 0)"),
+    "relu6": EpilogueStep(2, "min(max(x, 0), 6)"),
+    "gelu": EpilogueStep(8, "x / 2 (1 + erf(x / sqrt(2)))"),
+    "silu": EpilogueStep(4, "x / (1 + exp(-x))"),
 }
 
 # What networks fuse behind a product or a convolution.

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.errors import CostModelError
-from costmodel.host import cpu_model, cpu_threads
 from costmodel.printable import HIDDEN, is_secret, mask_secrets
+from costmodel.processes import cpu_model, cpu_threads
 from costmodel.reading import is_file, read_json, read_text, read_toml
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Parameter, Tag
 

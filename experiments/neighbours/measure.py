@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from costmodel.collector.build._builders import Builders, start_build_workers
 from costmodel.collector.device._workload_data import WorkloadData
 from costmodel.errors import CostModelError
-from costmodel.host import cpu_threads
 from costmodel.kernels import KernelSource
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._sources import open_sources
+from costmodel.processes import cpu_threads
 from costmodel.records import Candidate, Workload
 
 LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 100), (16, 116), (40, 80))

@@ -11,7 +11,7 @@ import pytest
 from costmodel.collector import LocalEngine
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.errors import CostModelError
-from costmodel.host import cpu_threads
+from costmodel.processes import cpu_threads
 from costmodel.service import open_engine
 
 pytestmark = pytest.mark.white_box

@@ -17,8 +17,8 @@ from costmodel.collector import CpuRunner, RecordedRunner, Timing
 from costmodel.collector._locks import SmLedger
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import DeviceJobs
-from costmodel.host import cpu_threads
 from costmodel.kernels import sample_candidates
+from costmodel.processes import cpu_threads
 from costmodel.records import Candidate, Measurement, Outcome, Workload
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
 

@@ -14,7 +14,7 @@ from costmodel.records import (
     find_device,
     hypothetical,
 )
-from costmodel.records._hypothetical import QUANTITIES, Sweep, swept_devices
+from costmodel.records._hypothetical import QUANTITIES, Sweep, sweep_devices
 from costmodel.records._platform import part_of
 
 pytestmark = pytest.mark.white_box
@@ -72,7 +72,7 @@ def test_a_sweep_goes_from_first_to_last_in_steps() -> None:
         (0.1, 0.2, 0.3)
     )  # 0.2 / 0.1 < 2 in floats
     assert Sweep.parse("bandwidth=3000:3000:1") == Sweep("bandwidth_gb_s", (3000.0,))
-    made = list(swept_devices(H100, [Sweep.parse("sms=64:128:64"), Sweep.parse("bandwidth=1000:2000:1000")]))
+    made = list(sweep_devices(H100, [Sweep.parse("sms=64:128:64"), Sweep.parse("bandwidth=1000:2000:1000")]))
     assert [(each["sms"], each["bandwidth_gb_s"]) for each, _ in made] == [
         (64, 1000),
         (128, 1000),
@@ -95,4 +95,4 @@ def test_another_sweep_is_refused(values: str) -> None:
 )
 def test_sweeps_that_do_not_go_together_are_refused(sweeps: tuple[str, ...]) -> None:
     with pytest.raises(CostModelError, match="Sweeps must be of one quantity or two"):
-        list(swept_devices(H100, [Sweep.parse(each) for each in sweeps]))
+        list(sweep_devices(H100, [Sweep.parse(each) for each in sweeps]))

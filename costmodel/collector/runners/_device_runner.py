@@ -19,10 +19,10 @@ from costmodel.collector.runners._batch import BatchTimer, time_module_on
 from costmodel.collector.runners._bench import Bench, Benches, DeviceJobs
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.files import check_writable
-from costmodel.host import cpu_threads
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import source_for
 from costmodel.kernels.metaschedule._source import MetaSchedule
+from costmodel.processes import cpu_threads
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement

@@ -22,7 +22,7 @@ from costmodel.dataset.table._read import Track, devices_in, iter_records, untra
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Device
-from costmodel.threads import Beside
+from costmodel.threads import SecondThread
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Judge:
         self, sources: Sequence[Source], there: Source | None = None, devices: Iterable[Device] = ()
     ) -> None:
         self._sources, self._there = sources, there
-        self._sieve, self._findings, self._beside = Sieve(devices), Findings(), Beside()
+        self._sieve, self._findings, self._beside = Sieve(devices), Findings(), SecondThread()
         self._accepted = self._duplicates = 0
         self._rejects = Rejects([(str(each.path), reject) for each in sources for reject in each.rejects])
         self._counts = [_Count() for _ in sources]

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
-from costmodel.files import shipped, write_whole
+from costmodel.files import find_shipped, write_whole
 from costmodel.reading import is_file, is_folder
 
 SUMS_NAME = "SHA256SUMS"
@@ -111,7 +111,7 @@ def is_dataset_folder(path: Path) -> bool:
 
 
 def _shipped(name: str) -> Path:
-    place = shipped("datasets", name)
+    place = find_shipped("datasets", name)
     if place is None:
         raise CostModelError(
             f"The dataset {name} must be installed, but is not. The larger datasets are in the distribution "

@@ -12,7 +12,7 @@ from costmodel.dataset.table._files import Partition, part_name
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_data_facts, narrowed, widened
 from costmodel.files import replacing
-from costmodel.threads import Beside
+from costmodel.threads import SecondThread
 
 GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
 _SETTINGS = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
@@ -73,7 +73,7 @@ def write_parquet(file: Path) -> Iterator[Callable[[Records], None]]:
     The same rows give the same bytes with the same release of pyarrow, however they are cut into parts.
     """
     groups: _Groups | None = None
-    beside = Beside()
+    beside = SecondThread()
 
     with ExitStack() as cleanup:
 

@@ -13,7 +13,6 @@ import triton
 from triton.runtime import autotuner
 
 from costmodel.errors import CostModelError
-from costmodel.host import cpu_threads
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._question import (
@@ -29,6 +28,7 @@ from costmodel.integrations.triton._question import (
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
+from costmodel.processes import cpu_threads
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform

@@ -12,7 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.family._formula import Formula
 from costmodel.records._candidate import KernelLaunch
-from costmodel.records._device_table import known_architectures
+from costmodel.records._device_table import list_architectures
 
 _MOST_THREADS = 1024  # of a block, on every GPU
 _MOST_BLOCKS = (2**31 - 1, 65_535, 65_535)
@@ -103,7 +103,7 @@ def check_shared_bytes(shared_bytes: int, architecture: str) -> None:
 def _most_shared_bytes(architecture: str) -> int | None:
     """Most shared memory of a block; None where it is not known."""
     number = architecture.removeprefix("sm_").rstrip("abcdef")
-    known = known_architectures().get(f"sm_{number}")
+    known = list_architectures().get(f"sm_{number}")
     if known is None:
         return None
     return known.shared_bytes_per_sm - (_RESERVED_SHARED_BYTES if int(number) >= 80 else 0)

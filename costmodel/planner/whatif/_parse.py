@@ -12,7 +12,7 @@ from costmodel.planner.whatif._scale import half_precision, on_sms, replace_late
 from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records._device_table import find_device
-from costmodel.records._hypothetical import hypothetical, quantity
+from costmodel.records._hypothetical import hypothetical, find_quantity
 
 if TYPE_CHECKING:
     from costmodel.planner._latencies import Latencies
@@ -144,7 +144,7 @@ def _device(recorded: str, value: str) -> Transform:
 
 def _change(text: str) -> tuple[str, float]:
     name, _, value = text.partition(":")
-    return quantity(name), float(value)
+    return find_quantity(name), float(value)
 
 
 def _some(pattern: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from costmodel.records._candidate import Candidate
-from costmodel.records._hypothetical import HypotheticalDevice, Sweep, swept_devices
+from costmodel.records._hypothetical import HypotheticalDevice, Sweep, sweep_devices
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
@@ -109,14 +109,14 @@ def sweep_kernels(  # noqa: PLR0913 (settings, most with defaults)
         seed: See there.
 
     Raises:
-        CostModelError: As of ``Model.predict``, or a sweep is wrong, see ``Sweep`` and ``swept_devices``.
+        CostModelError: As of ``Model.predict``, or a sweep is wrong, see ``Sweep`` and ``sweep_devices``.
     """
     import pandas as pd
 
     base = device if isinstance(device, Device) else device_named(device, model.metadata.devices)
     chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
     names = tuple(each.name for each in chosen)
-    made: list[tuple[dict[str, float], HypotheticalDevice]] = list(swept_devices(base, chosen))
+    made: list[tuple[dict[str, float], HypotheticalDevice]] = list(sweep_devices(base, chosen))
     candidates = kernels_to_predict(workload, base, kernels, n, seed)
     ranked = [
         model.predict(candidates, device=each).drop(columns="sms").assign(**changes) for changes, each in made

@@ -16,7 +16,7 @@ from costmodel.dataset.importers.tables._columns import ColumnReader
 from costmodel.dataset.importers.tables._row import RowReader
 from costmodel.errors import CostModelError
 from costmodel.reading import Stream, open_unpacked, refusing
-from costmodel.threads import ahead
+from costmodel.threads import make_ahead
 
 # A small Parquet file can say that it has any number of rows.
 _MOST_ROWS = 20_000_000
@@ -55,11 +55,11 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
 
     def read() -> Iterator[Sequence[Entry]]:
         number = 1
-        for block in ahead(_blocks(path, columns)):
+        for block in make_ahead(_blocks(path, columns)):
             yield list(reader.read(block, origin, number))
             number += len(block)
 
-    yield from chain.from_iterable(ahead(read()))
+    yield from chain.from_iterable(make_ahead(read()))
 
 
 def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
