@@ -15,8 +15,8 @@ from costmodel.files import (
     LARGER_DATASETS,
     check_writable,
     find_config,
+    find_shipped,
     replacing,
-    shipped,
     write_json,
     write_whole,
 )
@@ -189,10 +189,10 @@ def names(held: dict[str, str]) -> list[str]:
 def test_a_dataset_of_the_larger_distribution_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert shipped("datasets", "largest") is None
+    assert find_shipped("datasets", "largest") is None
     (tmp_path / LARGER_DATASETS / "largest").mkdir(parents=True)
     monkeypatch.syspath_prepend(tmp_path)
-    assert shipped("datasets", "largest") == tmp_path / LARGER_DATASETS / "largest"
+    assert find_shipped("datasets", "largest") == tmp_path / LARGER_DATASETS / "largest"
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from costmodel.planner.whatif._scale import half_precision, on_sms, replace_late
 from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records._device_table import find_device
-from costmodel.records._hypothetical import hypothetical, find_quantity
+from costmodel.records._hypothetical import find_quantity, hypothetical
 
 if TYPE_CHECKING:
     from costmodel.planner._latencies import Latencies
