@@ -15,8 +15,8 @@ from .graphs._json_graph import read_graph as read_graph
 from .graphs._kernel_graph import KernelGraph as KernelGraph
 from .graphs._relax import read_relax as read_relax
 from .placement._place import place as place
-from .placement._problem import Device as Device
 from .placement._problem import Node as Node
+from .placement._problem import PlacementDevice as PlacementDevice
 from .placement._problem import PlacementProblem as PlacementProblem
 from .whatif._fuse import fuse as fuse
 from .whatif._known_kernels import same_kernels_on_sms as same_kernels_on_sms

@@ -13,7 +13,7 @@ from costmodel.files import write_whole
 from costmodel.planner._latencies import Latencies
 from costmodel.planner._replay import CriticalPath, critical_path, replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._known_kernels import WorkloadKernels, latencies_for, workload_kernels
+from costmodel.planner.whatif._known_kernels import WorkloadKernels, find_latencies, group_by_workload
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def rank(graph: KernelGraph, latencies: Latencies) -> Ranking:
     path = critical_path(before)
     makespan = before.makespan_s
     rows, together, known = [], graph.durations_s.copy(), 0.0
-    latencies = latencies_for(graph, latencies)
-    groups = workload_kernels(graph, latencies)
+    latencies = find_latencies(graph, latencies)
+    groups = group_by_workload(graph, latencies)
     for group in track(groups, "latencies", len(groups)):
         table = latencies.kernels(group.workload)
         best = table.best(group.sms) if table else None

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind, grouped
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind, group_values
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def replay(graph: KernelGraph) -> Timeline:
     edges, durations = graph.dependencies, graph.durations_s
     # What a dependency adds to the start of its first task.
     delays = edges.lags_s + np.where(edges.from_start, 0.0, durations[edges.sources])
-    first, rows = grouped(len(graph), edges.targets, np.arange(len(edges)))
+    first, rows = group_values(len(graph), edges.targets, np.arange(len(edges)))
     sources = edges.sources[rows].tolist()
     delay = delays[rows].tolist()
     starts = graph.ready_s.tolist()

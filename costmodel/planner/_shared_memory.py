@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._sharing import Slowdown, Work
+from costmodel.planner.whatif._sharing import RunningKernel, Slowdown
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 
@@ -104,7 +104,7 @@ class SharedMemory:
         alone_s = graph.durations_s.tolist()
         counts = (graph.of_kind(TaskKind.KERNEL) & (graph.durations_s > 0)).tolist()
 
-        def beside(works: Sequence[Work]) -> list[float]:
+        def beside(works: Sequence[RunningKernel]) -> list[float]:
             kernels = [work.task for work in works if work.share and counts[work.task]]
             found = self.slowdowns([alone_s[task] for task in kernels], [of_task[task] for task in kernels])
             by_task = dict(zip(kernels, found, strict=True))

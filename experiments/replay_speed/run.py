@@ -22,7 +22,7 @@ from costmodel.planner.graphs._kernel_graph import (
     DependencyKind,
     Resource,
     TaskKind,
-    topological_order,
+    sort_topologically,
 )
 from costmodel.planner.whatif._fuse import remove_launches
 
@@ -92,7 +92,7 @@ def measure(kernels: int, streams: int, seed: int) -> Cost:
     edges, n = graph.dependencies, len(graph)
     shuffle = np.random.default_rng(seed).permutation(n)
     again = time.perf_counter()
-    topological_order(n, shuffle[edges.sources], shuffle[edges.targets])
+    sort_topologically(n, shuffle[edges.sources], shuffle[edges.targets])
     ordered = time.perf_counter() - again
     return Cost(
         kernels,

@@ -5,7 +5,7 @@ from math import inf
 
 import numpy as np
 
-from costmodel.planner import Device, Node, PlacementProblem
+from costmodel.planner import Node, PlacementDevice, PlacementProblem
 
 
 def draw(seed: int, *, largest: int = 10) -> PlacementProblem:
@@ -29,8 +29,8 @@ def draw(seed: int, *, largest: int = 10) -> PlacementProblem:
     )
     memory = max(9, int(sum(node.memory for node in nodes) * rng.uniform(0.4, 0.8)))
     speed = 1.0 if rng.random() < 0.6 else 0.5
-    gpus = (Device(name="a", memory=memory), Device(name="b", memory=memory, speed=speed))
-    return PlacementProblem(nodes, edges, (*gpus, Device(name="c", is_cpu=True)))
+    gpus = (PlacementDevice(name="a", memory=memory), PlacementDevice(name="b", memory=memory, speed=speed))
+    return PlacementProblem(nodes, edges, (*gpus, PlacementDevice(name="c", is_cpu=True)))
 
 
 class EveryPlacement:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from costmodel.errors import CostModelError
 from costmodel.planner import SharedMemory, read_graph
 from costmodel.planner._shared_memory import Waits, fair_shares
-from costmodel.planner.whatif._sharing import Work
+from costmodel.planner.whatif._sharing import RunningKernel
 from costmodel.records import Workload, find_device
 
 pytestmark = pytest.mark.white_box
@@ -108,7 +108,7 @@ def test_tasks_of_a_graph_are_known_by_their_workloads(tmp_path: Path) -> None:
     graph = read_graph(file).graph
     number = {graph.name(task): task for task in range(len(graph))}
     beside = shared(graph)
-    a, b, unknown = (Work(number[each], 1.0) for each in ("a", "b", "unknown"))
+    a, b, unknown = (RunningKernel(number[each], 1.0) for each in ("a", "b", "unknown"))
     assert beside([a, b]) == shared.slowdowns([1e-4, 2e-4], [size, size])
     assert max(beside([a, b])) > 1
     assert beside([a, unknown]) == shared.slowdowns([1e-4, 1e-4], [size, 0])

@@ -7,14 +7,14 @@ import pytest
 from every_placement import EveryPlacement, draw
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.planner import Device, Node, PlacementProblem, place
+from costmodel.planner import Node, PlacementDevice, PlacementProblem, place
 from costmodel.planner.placement import _place
-from costmodel.planner.placement._place import judge
+from costmodel.planner.placement._place import judge_placement
 from costmodel.planner.placement._problem import slices
 
 pytestmark = pytest.mark.white_box
 
-TWO = (Device(name="a"), Device(name="b"))
+TWO = (PlacementDevice(name="a"), PlacementDevice(name="b"))
 
 
 def chain(count: int, **settings: object) -> PlacementProblem:
@@ -45,7 +45,7 @@ def test_more_freedom_is_never_worse_when_time_runs_out(seed: int) -> None:
         for i in range(60)
     )
     edges = tuple(sorted({(i, int(j)) for i in range(59) for j in rng.integers(i + 1, min(i + 14, 60), 2)}))
-    problem = PlacementProblem(nodes, edges, tuple(Device(name=f"gpu {i}") for i in range(4)))
+    problem = PlacementProblem(nodes, edges, tuple(PlacementDevice(name=f"gpu {i}") for i in range(4)))
     contiguous = place(problem, time_limit_s=1)
     free = place(problem, contiguous=False, time_limit_s=2)
     assert free.value <= contiguous.value + 1e-9
@@ -96,10 +96,10 @@ def test_backward_nodes_follow_their_colour_and_may_return() -> None:
 
 def test_a_value_that_returns_is_refused_where_it_must_not() -> None:
     back = {0: "a", 1: "b", 2: "a"}
-    assert judge(chain(3), back, contiguous=False).value == 2.0
+    assert judge_placement(chain(3), back, contiguous=False).value == 2.0
     for objective in ("throughput", "latency"):
         with pytest.raises(CostModelError, match="send no value back"):
-            judge(chain(3), back, objective)
+            judge_placement(chain(3), back, objective)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_a_value_that_returns_is_refused_where_it_must_not() -> None:
 )
 def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> None:
     nodes = tuple(Node(id=i, latency=1.0, memory=6, colour=7) for i in range(2))
-    devices = (Device(name="a", memory=10), Device(name="b", memory=12))
+    devices = (PlacementDevice(name="a", memory=10), PlacementDevice(name="b", memory=12))
     with pytest.raises(CostModelError, match=message):
-        judge(PlacementProblem(nodes, ((0, 1),), devices), placed)
+        judge_placement(PlacementProblem(nodes, ((0, 1),), devices), placed)
 
 
 @pytest.mark.parametrize(
@@ -137,13 +137,13 @@ def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> N
 )
 def test_what_is_no_problem_is_said(nodes: list[Node], edges: list[tuple[int, int]], message: str) -> None:
     with pytest.raises(CostModelError, match=message):
-        PlacementProblem(tuple(nodes), tuple(edges), (Device(name="a", memory=10),))
+        PlacementProblem(tuple(nodes), tuple(edges), (PlacementDevice(name="a", memory=10),))
 
 
 @pytest.mark.parametrize("objective", ["throughput", "latency"])
 def test_memory_that_suffices_for_each_node_but_not_for_all_is_said(objective: _place.Objective) -> None:
     nodes = tuple(Node(id=i, latency=1.0, memory=6) for i in range(3))
-    problem = PlacementProblem(nodes, (), tuple(Device(name=name, memory=10) for name in "ab"))
+    problem = PlacementProblem(nodes, (), tuple(PlacementDevice(name=name, memory=10) for name in "ab"))
     with pytest.raises(CostModelError, match="Nodes must fit into the memory"):
         place(problem, objective)
 

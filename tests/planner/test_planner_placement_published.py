@@ -10,9 +10,9 @@ from typer.testing import CliRunner, Result
 
 from costmodel.cli._app import app
 from costmodel.errors import CostModelError
-from costmodel.planner import Device, place
-from costmodel.planner.placement._place import judge
-from costmodel.planner.placement._problem import read_placement, read_split
+from costmodel.planner import PlacementDevice, place
+from costmodel.planner.placement._place import judge_placement
+from costmodel.planner.placement._problem import read_placed_nodes, read_placement
 
 pytestmark = pytest.mark.white_box
 
@@ -62,17 +62,19 @@ def test_known_optima_of_throughput_are_proven(name: str, contiguous: bool, best
 def test_latency_is_no_worse_than_greedy_and_an_expert() -> None:
     problem = read_placement(LATENCY)
     assert place(problem, "latency", method="greedy").value == pytest.approx(100.219, abs=1e-3)
-    sixth = Device(name="accelerator 6", memory=10**9)
+    sixth = PlacementDevice(name="accelerator 6", memory=10**9)
     more = msgspec.structs.replace(problem, devices=(*problem.devices, sixth))
-    assert judge(more, read_split(EXPERT, more), "latency").value == pytest.approx(111.937, abs=1e-3)
+    assert judge_placement(more, read_placed_nodes(EXPERT, more), "latency").value == pytest.approx(
+        111.937, abs=1e-3
+    )
     with pytest.raises(CostModelError, match="at most 5 accelerators, but uses 6"):
-        read_split(EXPERT, problem)
+        read_placed_nodes(EXPERT, problem)
 
 
 @needs_placement_graphs
 def test_an_experts_inference_serves_training() -> None:
     problem = read_placement(THROUGHPUT / "LayerGraphs" / "bert24_training.json")
-    assert judge(problem, read_split(EXPERT, problem)).value > 41.7458
+    assert judge_placement(problem, read_placed_nodes(EXPERT, problem)).value > 41.7458
 
 
 def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:

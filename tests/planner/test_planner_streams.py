@@ -24,7 +24,7 @@ from costmodel.planner import (
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._kernel_graph import DependencyKind
 from costmodel.planner.graphs.traces._read import read_kineto
-from costmodel.planner.whatif._kernel_time import sm_rounds
+from costmodel.planner.whatif._kernel_time import count_rounds
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._schedule import Kernels, best_schedule
 from costmodel.planner.whatif._sharing import BESIDE, WAIT_S, Slowdown
@@ -71,7 +71,7 @@ def test_a_kernel_wants_room_for_its_blocks(blocks: int, at_once: int, rounds: f
         JsonTask("copy", 1e-5, kind="copy"),
         JsonTask("nobody knows", 1e-5, blocks=blocks),
     ]
-    np.testing.assert_allclose(sm_rounds(graph_of(tasks, "a test")), [rounds, 0.0, 1.0])
+    np.testing.assert_allclose(count_rounds(graph_of(tasks, "a test")), [rounds, 0.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def branching(draw: st.DrawFn) -> KernelGraph:
 def in_small_steps(found: KernelGraph, alone: dict[str, float], wait_us: float) -> float:
     """Microseconds until the last kernel ends, a fiftieth of one at a time."""
     step, now = 0.02, 0.0
-    rounds = dict(zip([found.name(i) for i in range(len(found))], sm_rounds(found).tolist(), strict=True))
+    rounds = dict(zip([found.name(i) for i in range(len(found))], count_rounds(found).tolist(), strict=True))
     stream = {found.name(i): int(found.resource_ids[i]) for i in range(len(found))}
     lines = [[name for name in stream if stream[name] == each] for each in sorted(set(stream.values()))]
     before = {second: first for line in lines for first, second in pairwise(line)}

@@ -196,7 +196,7 @@ class KernelGraph:
         Raises:
             CostModelError: If the dependencies form a cycle.
         """
-        return topological_order(len(self), self.dependencies.sources, self.dependencies.targets)
+        return sort_topologically(len(self), self.dependencies.sources, self.dependencies.targets)
 
     @cached_property
     def on_device(self) -> NDArray[np.bool_]:
@@ -277,7 +277,7 @@ class KernelGraph:
         }
 
 
-def topological_order(n: int, sources: Positions, targets: Positions) -> Positions:
+def sort_topologically(n: int, sources: Positions, targets: Positions) -> Positions:
     """``(n,)`` positions of tasks, each behind its predecessors; the given order where it is one.
 
     Args:
@@ -293,7 +293,7 @@ def topological_order(n: int, sources: Positions, targets: Positions) -> Positio
     """
     if (sources < targets).all():
         return np.arange(n)
-    first, successors = grouped(n, sources, targets)
+    first, successors = group_values(n, sources, targets)
     waiting = np.bincount(targets, minlength=n).tolist()
     order = [task for task in range(n) if not waiting[task]]
     for task in order:  # grows while it is read
@@ -309,16 +309,16 @@ def topological_order(n: int, sources: Positions, targets: Positions) -> Positio
     return np.array(order, dtype=np.intp)
 
 
-def grouped(n: int, keys: Positions, values: Positions) -> tuple[list[int], list[int]]:
+def group_values(n: int, keys: Positions, values: Positions) -> tuple[list[int], list[int]]:
     """The values of each key, as lists: those of key ``i`` are ``values[first[i]:first[i + 1]]``."""
     by_key = np.argsort(keys, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))])
     return first.tolist(), values[by_key].tolist()
 
 
-def in_circles(n: int, sources: Positions, targets: Positions) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def find_circles(n: int, sources: Positions, targets: Positions) -> NDArray[np.bool_]:
     """``(m,)`` whether a dependency lies on a circle of dependencies."""
     links = coo_array((np.ones(len(sources), dtype=np.int8), (sources, targets)), shape=(n, n))
     _, component = connected_components(links, directed=True, connection="strong")
-    same: np.ndarray[tuple[int], np.dtype[np.bool_]] = component[sources] == component[targets]
+    same: NDArray[np.bool_] = component[sources] == component[targets]
     return same

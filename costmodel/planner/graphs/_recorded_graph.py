@@ -62,7 +62,7 @@ class Inspection:
 
 
 @dataclass
-class Findings:
+class FaultCounts:
     """Counts while a trace is read."""
 
     counts: Counter[str] = field(default_factory=Counter)

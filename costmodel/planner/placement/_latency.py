@@ -19,12 +19,12 @@ from costmodel.planner.placement._solver import (
     Scale,
     Slots,
     Solved,
-    blocks_of,
+    add_kind_choice,
+    add_limits,
+    add_transfers,
     device_names,
     import_cp_model,
-    kind_choice,
-    limit,
-    moved,
+    make_blocks,
     solve,
 )
 
@@ -70,7 +70,7 @@ class _Model:
         counts = [len(kind.names) for kind in self._nodes.kinds]
         self._slots = Slots(self.model, len(self._nodes), 2 * sum(counts) + 1, ordered=True)
         self._slots.add_order(self._nodes.edges)
-        self._is_kind = kind_choice(self.model, counts)
+        self._is_kind = add_kind_choice(self.model, counts)
         self._total = self._time()
         self._ends = [self._time() for _ in range(len(self._nodes))]
         self._keep_colours()
@@ -124,9 +124,9 @@ class _Model:
             self.model.add(begin >= self._ends[before]).only_enforce_if(mine[after], mine[before].negated())
         for node_end, literal in zip(self._ends, mine, strict=True):
             self.model.add(node_end >= end).only_enforce_if(literal)
-        crossing = moved(self.model, self._nodes, self._scale, mine)
+        crossing = add_transfers(self.model, self._nodes, self._scale, mine)
         for k, here in enumerate(self._is_kind[accelerator]):
-            limit(self.model, self._nodes, k, mine, here)
+            add_limits(self.model, self._nodes, k, mine, here)
             runs = np.flatnonzero(self._nodes.runs[:, k])
             load = sum(self._scale.units(self._nodes.latency[i, k]) * mine[i] for i in runs)
             self.model.add(end >= begin + load + crossing).only_enforce_if(here)
@@ -135,6 +135,6 @@ class _Model:
 def _single_nodes(problem: PlacementProblem) -> Blocks:
     """Every node as a block of its own, with the kinds of accelerators alone."""
     free = tuple(msgspec.structs.replace(node, colour=None) for node in problem.nodes)
-    blocks = blocks_of(msgspec.structs.replace(problem, nodes=free), contiguous=False)
+    blocks = make_blocks(msgspec.structs.replace(problem, nodes=free), contiguous=False)
     kept = [k for k, kind in enumerate(blocks.kinds) if not kind.device.is_cpu]
     return replace(blocks, kinds=[blocks.kinds[k] for k in kept], latency=blocks.latency[:, kept])

@@ -15,7 +15,7 @@ from costmodel.planner.placement._evaluate import DeviceLoad, Placed
 from costmodel.planner.placement._latency import least_latency
 from costmodel.planner.placement._prefixes import best_prefixes, fill
 from costmodel.planner.placement._problem import Node, PlacementProblem
-from costmodel.planner.placement._solver import blocks_of, has_solver
+from costmodel.planner.placement._solver import has_solver, make_blocks
 from costmodel.planner.placement._throughput import least_max_load
 
 Objective = Literal["throughput", "latency"]
@@ -102,9 +102,10 @@ def place(  # noqa: PLR0913 (one argument a choice)
         MissingExtraError: OR-tools is not installed, and ``method`` asks for it.
 
     Example:
-        >>> from costmodel.planner import Device
+        >>> from costmodel.planner import PlacementDevice
         >>> layers = (Node(id=0, latency=2.0), Node(id=1, latency=3.0))
-        >>> problem = PlacementProblem(layers, ((0, 1),), (Device(name="a"), Device(name="b")))
+        >>> devices = (PlacementDevice(name="a"), PlacementDevice(name="b"))
+        >>> problem = PlacementProblem(layers, ((0, 1),), devices)
         >>> place(problem, method="prefixes").value
         3.0
     """
@@ -141,7 +142,7 @@ def place(  # noqa: PLR0913 (one argument a choice)
     return _result(task, placed, bound, method, perf_counter() - started)
 
 
-def judge(
+def judge_placement(
     problem: PlacementProblem,
     device_of: Placed,
     objective: Objective = "throughput",
@@ -199,7 +200,7 @@ def _check(task: _Task, method: str) -> None:
 
 def _without_solver(task: _Task, method: Method) -> tuple[Placed | None, float]:
     """The best of what costs no search, with its value; without any a value that no placement exceeds."""
-    blocks = blocks_of(task.problem, contiguous=True)
+    blocks = make_blocks(task.problem, contiguous=True)
     latency = task.objective == "latency"
     candidates = [fill(blocks, free_cpus=latency)]
     if method != "greedy":
@@ -212,7 +213,7 @@ def _solve(task: _Task, known: float, time_limit_s: float, seed: int) -> tuple[d
     problem, objective, contiguous = task
     if objective == "latency":
         return least_latency(problem, known, time_limit_s=time_limit_s, seed=seed)
-    blocks = blocks_of(problem, contiguous=contiguous)
+    blocks = make_blocks(problem, contiguous=contiguous)
     return least_max_load(blocks, known, contiguous=contiguous, time_limit_s=time_limit_s, seed=seed)
 
 

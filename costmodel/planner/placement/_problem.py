@@ -38,7 +38,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class PlacementDevice(msgspec.Struct, frozen=True, kw_only=True):
     """An accelerator, a slice of its SMs, or a CPU core.
 
     Attributes:
@@ -73,7 +73,7 @@ class PlacementProblem(msgspec.Struct, frozen=True):
 
     nodes: tuple[Node, ...]
     edges: tuple[tuple[int, int], ...]
-    devices: tuple[Device, ...]
+    devices: tuple[PlacementDevice, ...]
 
     def __post_init__(self) -> None:
         _check_unique("A node's id", [node.id for node in self.nodes])
@@ -90,7 +90,7 @@ class PlacementProblem(msgspec.Struct, frozen=True):
         _check_each_fits(self)
 
 
-def slices(sms: tuple[int, ...], memory: float) -> tuple[Device, ...]:
+def slices(sms: tuple[int, ...], memory: float) -> tuple[PlacementDevice, ...]:
     """Accelerators that have so many SMs each, as if all work were spread over SMs.
 
     The largest has speed 1: latencies of nodes must be those on so many SMs.
@@ -104,7 +104,7 @@ def slices(sms: tuple[int, ...], memory: float) -> tuple[Device, ...]:
             f"A slice must have at least one SM, but got {', '.join(map(str, sms)) or 'none'}."
         )
     return tuple(
-        Device(name=f"accelerator {i}", memory=memory, speed=count / max(sms))
+        PlacementDevice(name=f"accelerator {i}", memory=memory, speed=count / max(sms))
         for i, count in enumerate(sms, 1)
     )
 
@@ -132,7 +132,7 @@ def _check_node(node: Node) -> None:
         raise CostModelError(f"Node {node.id}: memory must be whole bytes, but got {node.memory}.")
 
 
-def _check_device(device: Device) -> None:
+def _check_device(device: PlacementDevice) -> None:
     if not (isfinite(device.speed) and device.speed > 0 and device.memory >= 0):
         raise CostModelError(
             f"{device.name}: speed must be above 0 and memory at least 0, "
@@ -238,17 +238,17 @@ def read_placement(path: Path) -> PlacementProblem:
             tuple((edge.source_id, edge.dest_id) for edge in graph.edges),
             (
                 *(
-                    Device(name=f"accelerator {i + 1}", memory=graph.max_memory)
+                    PlacementDevice(name=f"accelerator {i + 1}", memory=graph.max_memory)
                     for i in range(graph.accelerators)
                 ),
-                *(Device(name=f"cpu {i + 1}", is_cpu=True) for i in range(graph.cpus)),
+                *(PlacementDevice(name=f"cpu {i + 1}", is_cpu=True) for i in range(graph.cpus)),
             ),
         )
     except CostModelError as error:
         raise CostModelError(f"{path}: {error}") from None
 
 
-def read_split(path: Path, problem: PlacementProblem) -> dict[int, str]:
+def read_placed_nodes(path: Path, problem: PlacementProblem) -> dict[int, str]:
     """Read where a published placement, such as an expert's, puts each node.
 
     A backward node that it leaves out goes with the forward nodes of its colour, so that one of inference

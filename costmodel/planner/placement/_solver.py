@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from costmodel.errors import MissingExtraError
-from costmodel.planner.placement._problem import Device, PlacementProblem, colours
+from costmodel.planner.placement._problem import PlacementDevice, PlacementProblem, colours
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Kind:
         names: Of all.
     """
 
-    device: Device
+    device: PlacementDevice
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Value:
+class SharedValue:
     """What one block writes and others read.
 
     Attributes:
@@ -58,7 +58,7 @@ class Blocks:
     kinds: list[Kind]
     latency: np.ndarray
     memory: np.ndarray
-    values: list[Value]
+    values: list[SharedValue]
     edges: list[tuple[int, int]]
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Blocks:
         return np.asarray(np.isfinite(self.latency) & (self.memory[:, None] <= np.array(capacity)))
 
 
-def blocks_of(problem: PlacementProblem, *, contiguous: bool) -> Blocks:
+def make_blocks(problem: PlacementProblem, *, contiguous: bool) -> Blocks:
     """Colours as blocks; for a contiguous placement also what lies between two nodes of a colour.
 
     That is a strongly connected component of the graph of colours: a value that leaves it on a way back to it
@@ -93,8 +93,8 @@ def blocks_of(problem: PlacementProblem, *, contiguous: bool) -> Blocks:
     )
 
 
-def _kinds(devices: Sequence[Device]) -> list[Kind]:
-    alike: dict[tuple[bool, float, float], list[Device]] = {}
+def _kinds(devices: Sequence[PlacementDevice]) -> list[Kind]:
+    alike: dict[tuple[bool, float, float], list[PlacementDevice]] = {}
     for device in devices:
         alike.setdefault((device.is_cpu, device.memory, device.speed), []).append(device)
     return [Kind(each[0], tuple(device.name for device in each)) for each in alike.values()]
@@ -118,7 +118,7 @@ def _components(count: int, edges: list[tuple[int, int]]) -> list[list[int]]:
     return sorted(np.flatnonzero(labels == part).tolist() for part in range(parts))
 
 
-def _values(problem: PlacementProblem, members: list[list[int]]) -> list[Value]:
+def _values(problem: PlacementProblem, members: list[list[int]]) -> list[SharedValue]:
     block_of = _block_of(problem, members)
     readers: dict[int, set[int]] = {}
     for u, v in problem.edges:
@@ -129,7 +129,7 @@ def _values(problem: PlacementProblem, members: list[list[int]]) -> list[Value]:
         shared = (writer, *sorted(readers.get(node.id, set()) - {writer}))
         if len(shared) > 1 and node.transfer > 0:
             costs[shared] = costs.get(shared, 0.0) + node.transfer
-    return [Value(blocks, cost) for blocks, cost in costs.items()]
+    return [SharedValue(blocks, cost) for blocks, cost in costs.items()]
 
 
 # The value of a placement that is already known is so many units: finer than any latency is measured. With
@@ -251,7 +251,7 @@ class Slots:
         return until
 
 
-def kind_choice(model: Any, counts: Sequence[int]) -> list[list[Any]]:
+def add_kind_choice(model: Any, counts: Sequence[int]) -> list[list[Any]]:
     """For each slot a literal for each kind of device; one holds, as often as the kind has devices."""
     chosen = [[model.new_bool_var("") for _ in counts] for _ in range(sum(counts))]
     for literals in chosen:
@@ -267,7 +267,7 @@ def device_names(solver: Any, chosen: list[list[Any]], kinds: Sequence[Kind]) ->
     return [next(free[[solver.boolean_value(each) for each in literals].index(True)]) for literals in chosen]
 
 
-def moved(model: Any, blocks: Blocks, scale: Scale, mine: Sequence[Any]) -> Any:
+def add_transfers(model: Any, blocks: Blocks, scale: Scale, mine: Sequence[Any]) -> Any:
     """Units of all that crosses the border of a device that has the blocks whose literals hold."""
     return sum(
         scale.units(value.cost) * _crossing(model, [mine[block] for block in value.blocks])
@@ -276,7 +276,7 @@ def moved(model: Any, blocks: Blocks, scale: Scale, mine: Sequence[Any]) -> Any:
     )
 
 
-def limit(model: Any, blocks: Blocks, kind: int, mine: Sequence[Any], here: Any) -> None:
+def add_limits(model: Any, blocks: Blocks, kind: int, mine: Sequence[Any], here: Any) -> None:
     """Let a device have only what it runs and what fits into its memory, where it is of a kind."""
     for block in np.flatnonzero(~blocks.runs[:, kind]).tolist():
         model.add_implication(mine[block], here.negated())

@@ -15,11 +15,11 @@ from costmodel.planner.placement._solver import (
     Scale,
     Slots,
     Solved,
+    add_kind_choice,
+    add_limits,
+    add_transfers,
     device_names,
     import_cp_model,
-    kind_choice,
-    limit,
-    moved,
     solve,
 )
 
@@ -56,7 +56,7 @@ class _Model:
         self._slots = Slots(self.model, len(blocks), sum(counts), ordered=contiguous)
         if contiguous:
             self._slots.add_order(blocks.edges)
-            self._is_kind = kind_choice(self.model, counts)
+            self._is_kind = add_kind_choice(self.model, counts)
         else:
             kinds = np.repeat(np.arange(len(counts)), counts)
             self._is_kind = [[self.model.new_constant(k == own) for k in range(len(counts))] for own in kinds]
@@ -80,10 +80,10 @@ class _Model:
     def _add_loads(self, slot: int) -> None:
         blocks = self._blocks
         mine = self._slots.column(slot)
-        crossing = moved(self.model, blocks, self._scale, mine)
+        crossing = add_transfers(self.model, blocks, self._scale, mine)
         for k, kind in enumerate(blocks.kinds):
             here = self._is_kind[slot][k]
-            limit(self.model, blocks, k, mine, here)
+            add_limits(self.model, blocks, k, mine, here)
             runs = np.flatnonzero(blocks.runs[:, k])
             load = sum(self._scale.units(blocks.latency[block, k]) * mine[block] for block in runs)
             if not kind.device.is_cpu:
@@ -120,5 +120,5 @@ def _crowded_device(blocks: Blocks, scale: Scale, time_limit_s: float, seed: int
         model.add(mine[block] == 0)
     model.add(sum(mine[block] for block in costliest[:most]) >= -(-most // count))
     compute = sum(scale.units(best[block]) * mine[block] for block in np.flatnonzero(np.isfinite(best)))
-    model.minimize(compute + moved(model, blocks, scale, mine))
+    model.minimize(compute + add_transfers(model, blocks, scale, mine))
     return min(solve(model, scale, time_limit_s, seed).bound, scale.known)

@@ -8,15 +8,15 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._floor import above_floor
 from costmodel.planner.whatif._kernel_time import (
     START_S,
+    find_lane_products,
+    find_products,
+    find_vector_products,
     pace_on,
-    products,
-    products_of_vectors,
-    products_on_lanes,
-    with_memory,
-    with_work,
+    raise_to_floor,
+    scale_work,
+    slow_by_memory,
 )
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device
@@ -102,11 +102,11 @@ def on_device(
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {device.name} in place of {recorded.name}: {_ASSUMED[bound]}; beside "
         f"{START_S * 1e6:g} us to start; copies, launches and the host take the same.",
-        durations_s=with_work(graph, work),
+        durations_s=scale_work(graph, work),
         sms=np.where(kernels, device.sms, graph.sms).astype(np.int32),
         device=device,
     )
-    return above_floor(graph if graph.device else graph.assuming(device=recorded), changed)
+    return raise_to_floor(graph if graph.device else graph.assuming(device=recorded), changed)
 
 
 def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) -> FloatArray:
@@ -118,13 +118,13 @@ def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) ->
         recorded.fp32_lanes_per_sm * reached.lanes, device.fp32_lanes_per_sm * reaches.lanes
     )
     by_tensor = by_clock * _times(recorded.tensor_flops_per_sm_clock, device.tensor_flops_per_sm_clock)
-    by_rate = np.where(products_on_lanes(graph) | products_of_vectors(graph), by_lanes, by_tensor)
+    by_rate = np.where(find_lane_products(graph) | find_vector_products(graph), by_lanes, by_tensor)
     by_bandwidth = _times(
         recorded.bandwidth_gb_s * reached.bandwidth, device.bandwidth_gb_s * reaches.bandwidth
     )
-    of_products = products(graph)
+    of_products = find_products(graph)
     if bound == "by name":
-        return with_memory(graph, np.where(of_products, by_rate, by_clock), by_bandwidth)
+        return slow_by_memory(graph, np.where(of_products, by_rate, by_clock), by_bandwidth)
     of_kind = np.where(of_products, by_tensor, by_lanes)
     every = np.stack([by_clock, by_lanes, of_kind, np.full(len(graph), by_bandwidth)])
     margin = 1.0 if recorded.architecture == device.architecture else _MARGIN

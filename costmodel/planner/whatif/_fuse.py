@@ -7,20 +7,20 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
-from costmodel.planner.whatif._kernel_time import products
+from costmodel.planner.whatif._kernel_time import find_products
 from costmodel.planner.whatif._transform import (
     REMOVED,
     Mask,
-    chosen,
-    contracted,
-    crossing,
-    followers,
-    gaps,
+    check_positive,
+    contract,
+    find_crossings,
+    find_followers,
+    find_gaps,
+    find_launches,
     in_scope,
-    is_launch,
-    named,
-    positive,
-    program_order,
+    match_names,
+    order_on_resources,
+    select_tasks,
 )
 
 # Seconds between kernels of a CUDA graph that wait for each other, as measured on an H100: the median of 60
@@ -46,7 +46,7 @@ def remove_launches(
     Raises:
         CostModelError: If the gap is negative or not finite.
     """
-    positive(gap_s, "gap")
+    check_positive(gap_s, "gap")
     runs = _runs(graph, among)
     heads = _first_launches(graph, runs)
     into = np.arange(len(graph))
@@ -61,10 +61,10 @@ def remove_launches(
         return changed.assuming(
             "No launch became part of a CUDA graph, as none is known to launch a kernel, copy or memset."
         )
+    launches, left = (find_launches(graph) & captured).sum(), len(np.unique(into[captured]))
     return changed.assuming(
-        f"{(is_launch(graph) & captured).sum():,} launches became {len(np.unique(into[captured])):,} (CUDA "
-        f"graphs): shapes and addresses stay the same, the host has nothing else to do in a run, "
-        f"{gap_s * 1e6:.2f} us pass between kernels of a stream."
+        f"{launches:,} launches became {left:,} (CUDA graphs): shapes and addresses stay the same, the host "
+        f"has nothing else to do in a run, {gap_s * 1e6:.2f} us pass between kernels of a stream."
     )
 
 
@@ -77,7 +77,7 @@ def _runs(graph: KernelGraph, among: Mask | None) -> Positions:
     foreign = ~(may[edges.sources] & may[edges.targets]) & (edges.kinds != DependencyKind.ORDER)
     waits = np.zeros(len(graph), dtype=bool)
     waits[edges.targets[host[edges.targets] & foreign]] = True
-    breaks = waits | (is_launch(graph) & ~may)
+    breaks = waits | (find_launches(graph) & ~may)
     number = np.empty(len(graph), dtype=np.intp)
     number[graph.order] = np.cumsum(breaks[graph.order])
     inside = may & ~breaks
@@ -109,9 +109,9 @@ def _captured(graph: KernelGraph, into: Positions, launched: Mask, gap_s: float)
     number = np.cumsum(stays) - 1
     moved = replace(edges.where(kept), sources=number[sources[kept]], targets=number[targets[kept]])
     merged = np.isin(np.arange(len(graph)), into[~stays])
-    left = np.where(launched, gap_s, np.where(merged, 0.0, gaps(graph)))
-    order = program_order(graph.resource_ids[stays], left[stays])
-    return chosen(graph, stays, Dependencies.joined([order, moved]))
+    left = np.where(launched, gap_s, np.where(merged, 0.0, find_gaps(graph)))
+    order = order_on_resources(graph.resource_ids[stays], left[stays])
+    return select_tasks(graph, stays, Dependencies.joined([order, moved]))
 
 
 # What kernels of PyTorch and its compiler that do the same to each element are called.
@@ -141,12 +141,12 @@ def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
             f"{[each for each in graph.scopes if each][:5]}: trace the model call by call, not as a CUDA "
             "graph, with torch.profiler.record_function around what is fused."
         )
-    members = named(graph, *(patterns or ELEMENTWISE)) & graph.of_kind(TaskKind.KERNEL)
+    members = match_names(graph, *(patterns or ELEMENTWISE)) & graph.of_kind(TaskKind.KERNEL)
     members &= in_scope(graph, scope)
     into = _heads(graph, members)
     longest = np.zeros(len(graph))
     np.maximum.at(longest, into, graph.durations_s)
-    computing = np.bincount(into, graph.durations_s * products(graph), minlength=len(graph))
+    computing = np.bincount(into, graph.durations_s * find_products(graph), minlength=len(graph))
     return _fused(
         graph, into, np.where(computing > 0, computing, longest), "its longest, or its products together"
     )
@@ -181,7 +181,7 @@ def _fused(graph: KernelGraph, into: Positions, durations: FloatArray, length: s
         workload_ids=np.where(np.isin(np.arange(len(graph)), into[fused_away]), 0, graph.workload_ids),
         dependencies=edges.where(~late),
     )
-    return contracted(alone, np.where(fused_away, into, hosts)).assuming(
+    return contract(alone, np.where(fused_away, into, hosts)).assuming(
         f"{fused_away.sum() + chains:,} kernels became {chains:,} (fused): each takes as long as {length}; "
         f"{idle.sum():,} launches went, and the host's work between them where nothing else is launched."
     )
@@ -193,11 +193,11 @@ def _host_work(graph: KernelGraph, into: Positions, idle: Mask) -> Positions:
     launches = edges.where(edges.kinds == DependencyKind.LAUNCH)
     chain = np.full(len(graph), -1)
     chain[launches.sources] = into[launches.targets]
-    waits, _ = crossing(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
+    waits, _ = find_crossings(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
     breaks = (waits | graph.of_kind(TaskKind.SYNC)).tolist()
     found = np.where(idle, REMOVED, np.arange(len(graph)))
-    launching = (is_launch(graph) | (chain >= 0)).tolist()
-    follower = followers(graph)
+    launching = (find_launches(graph) | (chain >= 0)).tolist()
+    follower = find_followers(graph)
     is_first = ~graph.on_device & ~np.isin(np.arange(len(graph)), follower)
     for first in np.flatnonzero(is_first).tolist():
         task, head, since = first, -1, list[int]()
@@ -218,8 +218,8 @@ def _host_work(graph: KernelGraph, into: Positions, idle: Mask) -> Positions:
 
 def _heads(graph: KernelGraph, members: Mask) -> Positions:
     """``(n,)`` the first kernel of the chain that a kernel is part of; itself outside of chains."""
-    waits, awaited = crossing(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
-    follower = followers(graph)
+    waits, awaited = find_crossings(graph, (DependencyKind.ORDER, DependencyKind.LAUNCH))
+    follower = find_followers(graph)
     linked = members & (follower >= 0) & ~awaited
     linked[linked] &= (members & ~waits)[follower[linked]]
     into = np.arange(len(graph))
@@ -238,4 +238,4 @@ def _idle_launches(graph: KernelGraph, fused_away: Mask) -> Mask:
     busy[edges.targets[useful]] = True
     launched = np.zeros(len(graph), dtype=bool)
     launched[edges.sources[edges.kinds == DependencyKind.LAUNCH]] = True
-    return is_launch(graph) & launched & ~busy
+    return find_launches(graph) & launched & ~busy

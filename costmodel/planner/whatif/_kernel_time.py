@@ -15,6 +15,8 @@ from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_class import KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.whatif._transform import Mask
+from costmodel.records._peak_rates import least_latency_s
+from costmodel.records._workload import Workload
 
 # What of a kernel's time no change of its work or its SMs takes away.
 START_S = 1.2e-6
@@ -26,26 +28,26 @@ _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.35, 0.45, 0
 _ON_TENSOR_CORES = (Precision.TF32, Precision.HALF, Precision.NARROW)
 
 
-def products(graph: KernelGraph) -> Mask:
+def find_products(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task is a kernel that multiplies matrices or a matrix and few vectors."""
     kinds = (KernelKind.PRODUCT, KernelKind.VECTOR_PRODUCT)
     return np.isin(graph.kernel_kinds, kinds) & graph.of_kind(TaskKind.KERNEL)
 
 
-def products_of_vectors(graph: KernelGraph) -> Mask:
+def find_vector_products(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task multiplies a matrix and few vectors."""
-    found: Mask = products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
+    found: Mask = find_products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
     return found
 
 
-def products_on_tensor_cores(graph: KernelGraph) -> Mask:
+def find_tensor_core_products(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task is a matrix product in a type that Tensor Cores multiply."""
-    return products(graph) & np.isin(graph.precisions, _ON_TENSOR_CORES)
+    return find_products(graph) & np.isin(graph.precisions, _ON_TENSOR_CORES)
 
 
-def products_on_lanes(graph: KernelGraph) -> Mask:
+def find_lane_products(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task is a matrix product on CUDA cores, in float32 or float64."""
-    return products(graph) & np.isin(graph.precisions, (Precision.FLOAT32, Precision.FLOAT64))
+    return find_products(graph) & np.isin(graph.precisions, (Precision.FLOAT32, Precision.FLOAT64))
 
 
 def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
@@ -65,18 +67,18 @@ def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> Floa
     return np.where(graph.blocks > 0, rounds, had / sms)
 
 
-def with_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> FloatArray:
+def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> FloatArray:
     """``(n,)`` what kernels take of their work where SMs take ``pace`` times as long, memory ``memory``.
 
     The two are the root of the sum of their squares, as they overlap.
     """
-    on_tensor_cores = products_on_tensor_cores(graph) | products_of_vectors(graph)
+    on_tensor_cores = find_tensor_core_products(graph) | find_vector_products(graph)
     of_products = np.where(on_tensor_cores, _SATURATED_ON_TENSOR_CORES, _SATURATED_ON_CUDA_CORES)
-    shared = np.where(products(graph), of_products, _SATURATED)
+    shared = np.where(find_products(graph), of_products, _SATURATED)
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
 
 
-def sm_rounds(graph: KernelGraph) -> FloatArray:
+def count_rounds(graph: KernelGraph) -> FloatArray:
     """``(n,)`` blocks of a kernel over those that all SMs hold at once: how often it fills the GPU.
 
     1 where nobody knows blocks or SMs, 0 of what is no kernel.
@@ -87,7 +89,7 @@ def sm_rounds(graph: KernelGraph) -> FloatArray:
 
 
 def _busy_warps(graph: KernelGraph) -> FloatArray:
-    return np.where(products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
+    return np.where(find_products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
 
 
 def _is_held(graph: KernelGraph) -> Mask:
@@ -107,9 +109,53 @@ def _rounds(graph: KernelGraph, sms: NDArray[np.integer[Any]] | int, busy: Float
     return np.asarray(full * np.maximum(at_once * warps, busy) + (rest > 0) * np.maximum(rest * warps, busy))
 
 
-def with_work(graph: KernelGraph, factors: FloatArray) -> FloatArray:
+def scale_work(graph: KernelGraph, factors: FloatArray) -> FloatArray:
     """``(n,)`` durations of kernels if their work took ``factors`` times as long."""
     start = np.minimum(START_S, graph.durations_s)
     return np.where(
         graph.of_kind(TaskKind.KERNEL), start + (graph.durations_s - start) * factors, graph.durations_s
     )
+
+
+def raise_to_floor(graph: KernelGraph, changed: KernelGraph) -> KernelGraph:
+    """Let no kernel take less than its workload takes at least on the device and SMs that it now has.
+
+    A kernel that was recorded as faster than its workload allows does less than that, such as a convolution
+    by Winograd's algorithm; it may stay faster by as much.
+
+    Args:
+        graph: As it was.
+        changed: The same tasks as predicted.
+    """
+    least_s = _least_s(changed)
+    if not least_s.any():
+        return changed
+    before_s = _least_s(graph)
+    share = np.ones(len(graph))
+    np.divide(graph.durations_s, before_s, out=share, where=before_s > 0)
+    floor_s = least_s * np.minimum(share, 1.0)
+    raised = int((changed.durations_s < floor_s).sum())
+    if not raised:
+        return changed
+    assert changed.device is not None
+    return changed.assuming(
+        f"{raised:,} kernels take what {changed.device.name} needs at least for their arithmetic and bytes.",
+        durations_s=np.maximum(changed.durations_s, floor_s),
+    )
+
+
+def _least_s(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` seconds that the workload of a kernel takes at least; 0 where it or the device is unknown."""
+    found = np.zeros(len(graph))
+    if graph.device is None:
+        return found
+    kernels = np.flatnonzero(graph.of_kind(TaskKind.KERNEL) & (graph.workload_ids > 0))
+    known: dict[tuple[int, int, bool], float] = {}
+    for task in kernels.tolist():
+        sms, is_tf32 = int(graph.sms[task]), graph.precisions[task] == Precision.TF32
+        key = int(graph.workload_ids[task]), sms, bool(is_tf32)
+        if key not in known:
+            workload = Workload.parse(graph.workload(task))
+            known[key] = least_latency_s(workload, graph.device, sms or None, is_tf32=key[-1])
+        found[task] = known[key]
+    return found

@@ -11,7 +11,7 @@ from costmodel.arrays import Positions
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._floor import above_floor
+from costmodel.planner.whatif._kernel_time import raise_to_floor
 from costmodel.planner.whatif._scale import on_sms
 from costmodel.planner.whatif._transform import Mask, kernels_named
 from costmodel.records._operators import OPERATORS
@@ -41,7 +41,7 @@ class WorkloadKernels:
         return self.workload.name
 
 
-def latencies_for(graph: KernelGraph, latencies: "Latencies") -> "Latencies":
+def find_latencies(graph: KernelGraph, latencies: "Latencies") -> "Latencies":
     """Return latencies on the device that the kernels of a graph run on.
 
     Raises:
@@ -59,7 +59,7 @@ def latencies_for(graph: KernelGraph, latencies: "Latencies") -> "Latencies":
     return found
 
 
-def workload_kernels(
+def group_by_workload(
     graph: KernelGraph, latencies: "Latencies", among: Mask | None = None
 ) -> list[WorkloadKernels]:
     """The kernels of a graph whose workloads are known, by workload and SMs, in the order of the graph.
@@ -93,9 +93,9 @@ def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Kern
         CostModelError: If no kernel has a workload, or no name matches.
     """
     durations, replaced = graph.durations_s.copy(), Counter[str]()
-    latencies = latencies_for(graph, latencies)
+    latencies = find_latencies(graph, latencies)
     among = kernels_named(graph, pattern) if pattern else None
-    for group in _some(workload_kernels(graph, latencies, among)):
+    for group in _some(group_by_workload(graph, latencies, among)):
         table = latencies.kernels(group.workload)
         best = table.best(group.sms) if table else None
         if table is None or best is None or table.origin == "estimated":
@@ -112,7 +112,7 @@ def tuned(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Kern
         f"{_device_untold(graph)}",
         durations_s=durations,
     )
-    return above_floor(graph, changed)
+    return raise_to_floor(graph, changed)
 
 
 def _device_untold(graph: KernelGraph) -> str:
@@ -137,12 +137,12 @@ def same_kernels_on_sms(
         CostModelError: If the number of SMs that a kernel had is unknown, or the device has fewer than
             ``sms``.
     """
-    latencies = latencies_for(graph, latencies)
+    latencies = find_latencies(graph, latencies)
     latencies.on_device(sms)
     others = on_sms(graph, sms, recorded=recorded)
     durations, known = others.durations_s.copy(), 0
     had = graph.assuming(sms=np.full_like(graph.sms, recorded)) if recorded else graph
-    for group in workload_kernels(had, latencies):
+    for group in group_by_workload(had, latencies):
         table = latencies.kernels(group.workload)
         then, now = (table.best(at, chosen_for=group.sms) if table else None for at in (group.sms, sms))
         if then and now:
@@ -157,7 +157,7 @@ def same_kernels_on_sms(
         durations_s=durations,
         sms=others.sms,
     )
-    changed = above_floor(graph, changed)
+    changed = raise_to_floor(graph, changed)
     again = replay(tuned(changed, latencies)).makespan_s
     return changed.assuming(
         f"With kernels chosen for {sms} SMs all would take {1e6 * again:,.1f} us, not "
@@ -181,10 +181,10 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
     from costmodel.planner._latencies import RooflineLatencies
 
     durations, count, loses = graph.durations_s.copy(), 0, dict[str, float]()
-    latencies = latencies_for(graph, latencies)
+    latencies = find_latencies(graph, latencies)
     roof = RooflineLatencies(latencies.device)
     among = kernels_named(graph, pattern) if pattern else None
-    for group in _some(workload_kernels(graph, latencies, among)):
+    for group in _some(group_by_workload(graph, latencies, among)):
         apart = _without_epilogue(group.workload)
         table = latencies.kernels(apart) if apart else None
         best = table.best(group.sms) if table else None
@@ -202,7 +202,7 @@ def unfused(graph: KernelGraph, latencies: "Latencies", pattern: str = "") -> Ke
         f"takes. Fusing loses for {lost or 'none of them'}.",
         durations_s=durations,
     )
-    return above_floor(graph, changed)
+    return raise_to_floor(graph, changed)
 
 
 def _some(groups: Sequence[WorkloadKernels]) -> Iterator[WorkloadKernels]:

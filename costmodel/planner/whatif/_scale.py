@@ -9,17 +9,17 @@ from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs.traces._kernel_facts import in_float16
-from costmodel.planner.whatif._floor import above_floor
 from costmodel.planner.whatif._kernel_time import (
     START_S,
+    find_lane_products,
+    find_products,
+    find_vector_products,
     pace_on,
-    products,
-    products_of_vectors,
-    products_on_lanes,
-    with_memory,
-    with_work,
+    raise_to_floor,
+    scale_work,
+    slow_by_memory,
 )
-from costmodel.planner.whatif._transform import in_scope, kernels_named, positive
+from costmodel.planner.whatif._transform import check_positive, in_scope, kernels_named
 from costmodel.records._workload import Workload
 
 
@@ -30,7 +30,7 @@ def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
         CostModelError: If no name matches, or the factor is negative or not finite.
     """
     found = kernels_named(graph, pattern)
-    durations = np.where(found, graph.durations_s * positive(factor, "factor"), graph.durations_s)
+    durations = np.where(found, graph.durations_s * check_positive(factor, "factor"), graph.durations_s)
     return graph.assuming(
         f"{found.sum():,} kernels that match {pattern} take {factor:g} times as long.", durations_s=durations
     )
@@ -45,7 +45,7 @@ def replace_latencies(graph: KernelGraph, latencies_s: Mapping[str, float]) -> K
     durations, sentences = graph.durations_s.copy(), []
     for pattern, latency in latencies_s.items():
         found = kernels_named(graph, pattern)
-        durations[found] = positive(latency, "latency")
+        durations[found] = check_positive(latency, "latency")
         sentences.append(f"{found.sum():,} kernels that match {pattern} take {latency * 1e6:g} us.")
     return graph.assuming(*sentences, durations_s=durations)
 
@@ -89,10 +89,10 @@ def on_sms(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
         f"with what does not depend on SMs, little of products and most of others, beside "
         f"{START_S * 1e6:g} us to start; copies and the host take the same.",
-        durations_s=with_work(graph, with_memory(graph, pace_on(graph, had, sms))),
+        durations_s=scale_work(graph, slow_by_memory(graph, pace_on(graph, had, sms))),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
-    changed = above_floor(graph, changed)
+    changed = raise_to_floor(graph, changed)
     known = {name: curve[sms] for name, curve in (latencies_s or {}).items() if sms in curve}
     return replace_latencies(changed, known) if known else changed
 
@@ -132,10 +132,10 @@ def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> Ke
         and 1/2 for all else.
     """
     wide = np.isin(graph.precisions, _WIDE) & ~in_scope(graph, _OPTIMIZER) & graph.of_kind(TaskKind.KERNEL)
-    computing = wide & products_on_lanes(graph) & ~products_of_vectors(graph)
-    moving = wide & ~computing & (products(graph) | (graph.kernel_kinds == KernelKind.STREAMING))
+    computing = wide & find_lane_products(graph) & ~find_vector_products(graph)
+    moving = wide & ~computing & (find_products(graph) | (graph.kernel_kinds == KernelKind.STREAMING))
     factors: FloatArray = np.ones(len(graph))
-    factors[computing] = positive(products_factor, "factor")
+    factors[computing] = check_positive(products_factor, "factor")
     factors[moving] = _BYTES
     others = graph.of_kind(TaskKind.KERNEL) & ~computing & ~moving
     untold = moving & (graph.precisions == Precision.UNKNOWN)
@@ -144,11 +144,11 @@ def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> Ke
         f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g} ({untold.sum():,} "
         f"of untold types), beside {START_S * 1e6:g} us to start; {others.sum():,} others take the same; "
         "casts are not added.",
-        durations_s=with_work(graph, factors),
+        durations_s=scale_work(graph, factors),
         workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
         classes=tuple(_halved(each) for each in graph.classes),
     )
-    return above_floor(graph, changed)
+    return raise_to_floor(graph, changed)
 
 
 def _halved(kernels: KernelClass) -> KernelClass:

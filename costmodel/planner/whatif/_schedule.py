@@ -14,10 +14,10 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import replay
-from costmodel.planner.graphs._kernel_graph import KernelGraph, grouped
+from costmodel.planner.graphs._kernel_graph import KernelGraph, group_values
 from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Sharing, beside_others, first_come
-from costmodel.planner.whatif._streams import in_time, placed, without_streams
-from costmodel.planner.whatif._transform import positive
+from costmodel.planner.whatif._streams import put_on_streams, sort_by_start, take_off_streams
+from costmodel.planner.whatif._transform import check_positive
 
 MOST_STREAMS = 8
 # Less is not worth it. More was lost in none of 206 graphs if kernels behave otherwise: experiments/streams.
@@ -29,7 +29,7 @@ _SPREAD = 0.3
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StreamSchedule:
     """Which stream runs which kernel when.
 
     Attributes:
@@ -72,7 +72,7 @@ class Kernels:
         Raises:
             CostModelError: It does not, or has too many tasks.
         """
-        graph, gaps_s = without_streams(graph)
+        graph, gaps_s = take_off_streams(graph)
         edges, device = graph.dependencies, graph.on_device
         calls = edges.where(~device[edges.sources] & device[edges.targets])
         since = replay(graph).starts_s[calls.sources]
@@ -80,7 +80,7 @@ class Kernels:
         ready = np.zeros(len(graph))
         np.maximum.at(ready, calls.targets, since + calls.lags_s)
         return cls(
-            graph, _needs(graph), gaps_s.tolist(), ready.tolist(), contention, positive(wait_s, "wait")
+            graph, _needs(graph), gaps_s.tolist(), ready.tolist(), contention, check_positive(wait_s, "wait")
         )
 
     @cached_property
@@ -114,7 +114,7 @@ class Kernels:
 
 def _needs(graph: KernelGraph) -> list[list[int]]:
     """Kernels that each kernel waits for, itself or through tasks of the host; nothing for these."""
-    first, sources = grouped(len(graph), graph.dependencies.targets, graph.dependencies.sources)
+    first, sources = group_values(len(graph), graph.dependencies.targets, graph.dependencies.sources)
     on_device = graph.on_device.tolist()
     found: list[set[int]] = []
     for task in range(len(graph)):
@@ -149,15 +149,15 @@ def on_best_streams(
     schedule = best_schedule(kernels, most)
     used = len(set(schedule.stream_of) - {-1})
     if used < 2:
-        return scheduled(kernels, schedule).assuming(
+        return apply_schedule(kernels, schedule).assuming(
             f"{len(kernels.tasks):,} kernels stay on one stream: more gain less than {100 * _LEAST_GAIN:g} %."
         )
-    return beside_others(scheduled(kernels, schedule), wait_s=wait_s, contention=contention).assuming(
+    return beside_others(apply_schedule(kernels, schedule), wait_s=wait_s, contention=contention).assuming(
         f"{len(kernels.tasks):,} kernels are on {used:,} of up to {most:,} streams, by the critical path."
     )
 
 
-def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> Schedule:
+def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> StreamSchedule:
     """The best of lists by the critical path on each number of streams, and of lists near to the best.
 
     Args:
@@ -165,18 +165,18 @@ def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> Schedule:
         most: Streams at most.
     """
     urgency = kernels.seconds_to_end
-    one, *others = (listed(kernels, streams, urgency) for streams in range(1, most + 1))
+    one, *others = (schedule_by_urgency(kernels, streams, urgency) for streams in range(1, most + 1))
     streams, best = min(enumerate([one, *others], 1), key=lambda each: each[1].makespan_s)
     draw = np.random.default_rng(0)
     for _ in range(min(_TRIED_ORDERS, _TRIED_KERNELS // max(len(kernels.tasks), 1)) if streams > 1 else 0):
         other = (np.array(urgency) * (1 + _SPREAD * draw.standard_normal(len(urgency)))).tolist()
-        tried = listed(kernels, streams, other)
+        tried = schedule_by_urgency(kernels, streams, other)
         if tried.makespan_s < best.makespan_s:
             best, urgency = tried, other
     return best if best.makespan_s < one.makespan_s * (1 - _LEAST_GAIN) else one
 
 
-def listed(kernels: Kernels, streams: int, urgency: Sequence[float]) -> Schedule:
+def schedule_by_urgency(kernels: Kernels, streams: int, urgency: Sequence[float]) -> StreamSchedule:
     """Kernels started as soon as what they need is done and a stream is free, the most urgent first.
 
     What the host did not launch yet waits for what it did.
@@ -209,7 +209,7 @@ class _List:
         self.coming: list[tuple[float, float, int]] = []
         self.pool: list[tuple[float, int]] = []
 
-    def schedule(self) -> Schedule:
+    def schedule(self) -> StreamSchedule:
         waiting = [len(each) for each in self.kernels.needs]
         self._start([task for task in self.kernels.tasks if not waiting[task]])
         while (ended := self.machine.next_end()) is not None:
@@ -218,7 +218,7 @@ class _List:
             for successor in self.kernels.successors[ended]:
                 waiting[successor] -= 1
             self._start([each for each in self.kernels.successors[ended] if not waiting[each]])
-        return Schedule(self.stream_of, self.starts_s, self.machine.now_s)
+        return StreamSchedule(self.stream_of, self.starts_s, self.machine.now_s)
 
     def _start(self, ready: Sequence[int]) -> None:
         """Start the most urgent kernels, as many as there are free streams."""
@@ -254,13 +254,13 @@ class _List:
         return max(self.kernels.ready_s[task], since, *waits)
 
 
-def scheduled(kernels: Kernels, schedule: Schedule) -> KernelGraph:
+def apply_schedule(kernels: Kernels, schedule: StreamSchedule) -> KernelGraph:
     """The graph with its kernels on the streams of a schedule, where they take what they take alone."""
     of_host = replay(kernels.graph).starts_s
     starts = np.where(kernels.graph.on_device, schedule.starts_s, of_host)
     # Kernels that start at the same time find room in the order in which the list gave it to them.
-    graph, by_start = in_time(kernels.graph, starts, np.arange(len(starts)))
+    graph, by_start = sort_by_start(kernels.graph, starts, np.arange(len(starts)))
     used = np.unique(schedule.stream_of)
     number = {stream: i for i, stream in enumerate(used[used >= 0].tolist())} | {-1: -1}
     stream_of = np.array([number[schedule.stream_of[task]] for task in by_start.tolist()])
-    return placed(graph, stream_of, np.array(kernels.gaps_s)[by_start])
+    return put_on_streams(graph, stream_of, np.array(kernels.gaps_s)[by_start])

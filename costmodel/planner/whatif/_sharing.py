@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind, grouped
-from costmodel.planner.whatif._kernel_time import START_S, sm_rounds
-from costmodel.planner.whatif._transform import DIGITS_S, positive
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind, group_values
+from costmodel.planner.whatif._kernel_time import START_S, count_rounds
+from costmodel.planner.whatif._transform import DIGITS_S, check_positive
 
 
-class Work(NamedTuple):
+class RunningKernel(NamedTuple):
     """What a kernel is at.
 
     Attributes:
@@ -32,7 +32,7 @@ class Work(NamedTuple):
 
 
 # Of kernels that run at once, in the order of their starts, how many times as long as alone each takes.
-Slowdown = Callable[[Sequence[Work]], Sequence[float]]
+Slowdown = Callable[[Sequence[RunningKernel]], Sequence[float]]
 # Tells that for the kernels of a graph.
 Contention = Callable[[KernelGraph], Slowdown]
 # Seconds from the end of a kernel of a CUDA graph to the start of one of another stream that needs it, where
@@ -54,7 +54,7 @@ def first_come(_: KernelGraph, *, beside: float = BESIDE) -> Slowdown:
         beside: How many times as long as alone each kernel takes beside others, whether or not there is room.
     """
 
-    def slowdown(works: Sequence[Work]) -> Sequence[float]:
+    def slowdown(works: Sequence[RunningKernel]) -> Sequence[float]:
         slower, room, found = beside if len(works) > 1 else 1.0, 1.0, []
         for work in works:
             got = min(work.share, room)
@@ -80,7 +80,7 @@ def beside_others(
     edges = graph.dependencies
     between = graph.on_device[edges.sources] & graph.on_device[edges.targets]
     between &= graph.resource_ids[edges.sources] != graph.resource_ids[edges.targets]
-    lags = np.where(between, np.maximum(edges.lags_s, positive(wait_s, "wait")), edges.lags_s)
+    lags = np.where(between, np.maximum(edges.lags_s, check_positive(wait_s, "wait")), edges.lags_s)
     waiting = replace(graph, dependencies=edges.lagging(lags))
     how = (
         f"blocks find room in the order of their kernels, {START_S * 1e6:g} us to start need none, and each "
@@ -98,7 +98,7 @@ def beside_others(
 def _replayed(graph: KernelGraph, sharing: "Sharing") -> FloatArray:
     """``(n,)`` seconds from start to end of each task, in a replay from event to event."""
     edges, n = graph.dependencies, len(graph)
-    first, rows = grouped(n, edges.sources, np.arange(len(edges)))
+    first, rows = group_values(n, edges.sources, np.arange(len(edges)))
     targets, lags, from_start = edges.targets.tolist(), edges.lags_s.tolist(), edges.from_start.tolist()
     waiting = np.bincount(edges.targets, minlength=n).tolist()
     starts = graph.ready_s.tolist()
@@ -162,7 +162,7 @@ class Machine:
         self._sharing = sharing
         self._coming: list[tuple[float, int]] = []  # when a task starts
         self._started: list[tuple[float, int]] = []  # since when which task runs, in this order
-        self._works: list[Work] = []
+        self._works: list[RunningKernel] = []
         self._at: list[int] = []  # which part of it a task is at
         self._left_s: list[float] = []
         self._factors: list[float] = []
@@ -184,7 +184,7 @@ class Machine:
                 self._pass(moment)
                 place = bisect(self._started, (moment, task))
                 self._started.insert(place, (moment, task))
-                self._works.insert(place, Work(task, 0.0))
+                self._works.insert(place, RunningKernel(task, 0.0))
                 self._at.insert(place, -1)
                 self._left_s.insert(place, 0.0)
             else:
@@ -203,7 +203,7 @@ class Machine:
         parts = self._sharing.parts[task]
         if self._at[place] < len(parts):
             self._left_s[place], share = parts[self._at[place]]
-            self._works[place] = Work(task, share)
+            self._works[place] = RunningKernel(task, share)
             return None
         for each in (self._started, self._works, self._at, self._left_s):
             each.pop(place)
@@ -226,7 +226,7 @@ class Machine:
 def _parts(graph: KernelGraph) -> list[list[tuple[float, float]]]:
     start = np.minimum(START_S, graph.durations_s)
     start_s = np.where(graph.of_kind(TaskKind.KERNEL), start, graph.durations_s)
-    work_s, rounds = (graph.durations_s - start_s).tolist(), sm_rounds(graph).tolist()
+    work_s, rounds = (graph.durations_s - start_s).tolist(), count_rounds(graph).tolist()
     found = []
     for start_of, work, wanted in zip(start_s.tolist(), work_s, rounds, strict=True):
         before = max(ceil(wanted - _ROUNDING) - 1, 0)

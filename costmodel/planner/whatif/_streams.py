@@ -20,9 +20,9 @@ from costmodel.planner.graphs._kernel_graph import (
     DependencyKind,
     KernelGraph,
     Resource,
-    grouped,
+    group_values,
 )
-from costmodel.planner.whatif._transform import DIGITS_S, chosen, gaps, program_order
+from costmodel.planner.whatif._transform import DIGITS_S, find_gaps, order_on_resources, select_tasks
 
 _DATA = (DependencyKind.DATA, DependencyKind.EVENT)
 # Reachability is a square of bits: 50 MB of these.
@@ -50,18 +50,18 @@ def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> Ke
         raise CostModelError(
             f"Streams must be at least 1 and a slowdown positive, but got {streams} and {slowdown}."
         )
-    free, gaps_s = without_streams(graph)
+    free, gaps_s = take_off_streams(graph)
     device = np.flatnonzero(free.on_device)
     chains = _chains(free, device)
     stream_of, used = _share_out(chains, free.durations_s, streams)
-    return placed(free, stream_of, gaps_s).assuming(
+    return put_on_streams(free, stream_of, gaps_s).assuming(
         f"{len(device):,} kernels in {len(chains):,} chains run on {used:,} streams of one device; kernels "
         f"on different streams take {slowdown:g} times as long as alone, and waits between streams nothing.",
         durations_s=free.durations_s * np.where(free.on_device & (used > 1), slowdown, 1.0),
     )
 
 
-def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
+def take_off_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
     """The graph with what its kernels need alone, its tasks in the order in which they could start then.
 
     With it come ``(n,)`` the seconds that passed between a task and the one before on its resource.
@@ -85,11 +85,11 @@ def without_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
     of_stream = (edges.kinds == DependencyKind.ORDER) & graph.on_device[edges.targets]
     free = replace(graph, dependencies=edges.where(~of_stream))
     # Of those that start at the same time, the one with the longest way to the end should find room first.
-    ordered, by_start = in_time(free, replay(free).starts_s, -_seconds_to_end(free))
-    return ordered, gaps(graph)[by_start]
+    ordered, by_start = sort_by_start(free, replay(free).starts_s, -_seconds_to_end(free))
+    return ordered, find_gaps(graph)[by_start]
 
 
-def in_time(
+def sort_by_start(
     graph: KernelGraph, starts_s: FloatArray, turns: FloatArray | Positions
 ) -> tuple[KernelGraph, Positions]:
     """The same, its tasks in the order of their starts, and where each was.
@@ -104,19 +104,19 @@ def in_time(
     place[by_start] = np.arange(len(graph))
     edges = graph.dependencies
     moved = replace(edges, sources=place[edges.sources], targets=place[edges.targets])
-    return chosen(graph, by_start, moved), by_start
+    return select_tasks(graph, by_start, moved), by_start
 
 
 def _seconds_to_end(graph: KernelGraph) -> FloatArray:
     """``(n,)`` of the longest chain from the start of each task, lags left out."""
-    first, targets = grouped(len(graph), graph.dependencies.sources, graph.dependencies.targets)
+    first, targets = group_values(len(graph), graph.dependencies.sources, graph.dependencies.targets)
     found: list[float] = graph.durations_s.tolist()
     for task in graph.order[::-1].tolist():
         found[task] += max((found[each] for each in targets[first[task] : first[task + 1]]), default=0.0)
     return np.array(found)
 
 
-def placed(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> KernelGraph:
+def put_on_streams(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> KernelGraph:
     """The graph with its kernels on streams, which run them in the graph's order.
 
     Args:
@@ -134,7 +134,7 @@ def placed(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> Kern
         graph,
         resources=(*(graph.resources[i] for i in others), *streams),
         resource_ids=ids,
-        dependencies=Dependencies.joined([program_order(ids, gaps_s), kept]),
+        dependencies=Dependencies.joined([order_on_resources(ids, gaps_s), kept]),
     )
 
 
@@ -162,7 +162,7 @@ def _chain(task: int, after: Sequence[int]) -> list[int]:
 
 def minimum_equivalent(n: int, sources: Positions, targets: Positions) -> list[tuple[int, int]]:
     """The dependencies of tasks, numbered in a topological order, that no others imply."""
-    first, successors = grouped(n, sources, targets)
+    first, successors = group_values(n, sources, targets)
     reached, kept = [0] * n, []
     for task in range(n - 1, -1, -1):
         bits = 0

@@ -11,7 +11,7 @@ from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
 
 Mask = NDArray[np.bool_]
-# Into nothing: what ``contracted`` takes away.
+# Into nothing: what ``contract`` takes away.
 REMOVED = -1
 # Digits of seconds by which starts differ, beside rounding.
 DIGITS_S = 13
@@ -23,7 +23,7 @@ def matches(text: str, pattern: str) -> bool:
     return pattern in text or fnmatchcase(text, pattern)
 
 
-def named(graph: KernelGraph, *patterns: str) -> Mask:
+def match_names(graph: KernelGraph, *patterns: str) -> Mask:
     """``(n,)`` whether a task's name matches one of the patterns."""
     return _matching(graph.names, patterns)[graph.name_ids]
 
@@ -39,7 +39,7 @@ def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
     Raises:
         CostModelError: None is.
     """
-    found = named(graph, pattern) & graph.on_device
+    found = match_names(graph, pattern) & graph.on_device
     if not found.any():
         distinct = sorted({graph.names[i] for i in np.unique(graph.name_ids[graph.on_device])})
         raise CostModelError(
@@ -49,7 +49,7 @@ def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
     return found
 
 
-def positive(value: float, what: str) -> float:
+def check_positive(value: float, what: str) -> float:
     """The value, which must be a number that is not negative.
 
     Raises:
@@ -60,7 +60,7 @@ def positive(value: float, what: str) -> float:
     return value
 
 
-def gaps(graph: KernelGraph) -> FloatArray:
+def find_gaps(graph: KernelGraph) -> FloatArray:
     """``(n,)`` seconds between a task and the one before on its resource; 0 for the first of each."""
     found = np.zeros(len(graph))
     edges = graph.dependencies
@@ -69,7 +69,7 @@ def gaps(graph: KernelGraph) -> FloatArray:
     return found
 
 
-def followers(graph: KernelGraph) -> Positions:
+def find_followers(graph: KernelGraph) -> Positions:
     """``(n,)`` the next task of the same resource; -1 for the last."""
     found = np.full(len(graph), -1)
     edges = graph.dependencies
@@ -78,7 +78,7 @@ def followers(graph: KernelGraph) -> Positions:
     return found
 
 
-def program_order(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> Dependencies:
+def order_on_resources(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> Dependencies:
     """Dependencies of each task on the one before on its resource."""
     by_resource = np.argsort(resource_ids, kind="stable")
     same = resource_ids[by_resource[1:]] == resource_ids[by_resource[:-1]]
@@ -86,7 +86,7 @@ def program_order(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> Depend
     return Dependencies.of(by_resource[:-1][same], targets, DependencyKind.ORDER, gaps_s[targets])
 
 
-def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependencies) -> KernelGraph:
+def select_tasks(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependencies) -> KernelGraph:
     """The graph of some tasks, in the order in which they are given, with these dependencies."""
     return replace(
         graph,
@@ -105,7 +105,7 @@ def chosen(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependenci
     )
 
 
-def contracted(graph: KernelGraph, into: Positions) -> KernelGraph:
+def contract(graph: KernelGraph, into: Positions) -> KernelGraph:
     """The graph with tasks merged into others of their resource, or taken away.
 
     Time between merged tasks goes; time around what is taken away stays. What waited for a merged task waits
@@ -117,15 +117,15 @@ def contracted(graph: KernelGraph, into: Positions) -> KernelGraph:
             ``REMOVED`` for one that has no dependencies but program order and launches.
     """
     stays = into == np.arange(len(graph))
-    own_gaps = np.where((into == REMOVED) | stays, gaps(graph), 0.0)
+    own_gaps = np.where((into == REMOVED) | stays, find_gaps(graph), 0.0)
     number = np.cumsum(stays) - 1
     edges = graph.dependencies.where(graph.dependencies.kinds != DependencyKind.ORDER)
     sources, targets = into[edges.sources], into[edges.targets]
     kept = (sources != targets) & (sources != REMOVED) & (targets != REMOVED)
     edges = edges.where(kept)
     moved = replace(edges, sources=number[sources[kept]], targets=number[targets[kept]])
-    order = program_order(graph.resource_ids[stays], _gaps_left(graph, own_gaps, stays)[stays])
-    return chosen(graph, stays, Dependencies.joined([order, moved]))
+    order = order_on_resources(graph.resource_ids[stays], _gaps_left(graph, own_gaps, stays)[stays])
+    return select_tasks(graph, stays, Dependencies.joined([order, moved]))
 
 
 def _gaps_left(graph: KernelGraph, own_gaps: FloatArray, stays: Mask) -> FloatArray:
@@ -141,7 +141,7 @@ def _gaps_left(graph: KernelGraph, own_gaps: FloatArray, stays: Mask) -> FloatAr
     return left
 
 
-def crossing(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tuple[Mask, Mask]:
+def find_crossings(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tuple[Mask, Mask]:
     """``(n,)`` twice: whether a task waits for, or is awaited by, more than its neighbour on its resource.
 
     Args:
@@ -149,14 +149,14 @@ def crossing(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tuple[Mas
         kinds: Dependencies that do not count.
     """
     edges = graph.dependencies
-    foreign = ~np.isin(edges.kinds, kinds) & (followers(graph)[edges.sources] != edges.targets)
+    foreign = ~np.isin(edges.kinds, kinds) & (find_followers(graph)[edges.sources] != edges.targets)
     waits, awaited = np.zeros(len(graph), dtype=bool), np.zeros(len(graph), dtype=bool)
     waits[edges.targets[foreign]] = True
     awaited[edges.sources[foreign]] = True
     return waits, awaited
 
 
-def is_launch(graph: KernelGraph) -> Mask:
+def find_launches(graph: KernelGraph) -> Mask:
     """``(n,)`` whether a task launches something."""
     return graph.of_kind(TaskKind.LAUNCH)
 

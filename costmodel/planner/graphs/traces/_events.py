@@ -91,11 +91,11 @@ class DeviceProperties(NamedTuple):
         name = found.get("name")
         return cls(
             name if isinstance(name, str) else "",
-            count(found.get("numSms")),
-            count(found.get("warpSize")) or 32,
-            count(found.get("maxThreadsPerMultiprocessor")),
-            count(found.get("regsPerMultiprocessor")),
-            count(found.get("sharedMemPerMultiprocessor")),
+            read_count(found.get("numSms")),
+            read_count(found.get("warpSize")) or 32,
+            read_count(found.get("maxThreadsPerMultiprocessor")),
+            read_count(found.get("regsPerMultiprocessor")),
+            read_count(found.get("sharedMemPerMultiprocessor")),
         )
 
 
@@ -158,7 +158,7 @@ def only_looks(name: str) -> bool:
     return bool(_LOOK.search(name))
 
 
-def number(value: Any) -> float:
+def read_number(value: Any) -> float:
     """Read the finite number that a field holds; NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
@@ -169,13 +169,13 @@ def number(value: Any) -> float:
     return found if math.isfinite(found) else math.nan
 
 
-def whole(value: Any) -> int | None:
+def read_whole(value: Any) -> int | None:
     """Read the whole number that a field holds, or None."""
-    found = number(value)
+    found = read_number(value)
     return int(found) if found.is_integer() else None
 
 
-def count(value: Any) -> int:
+def read_count(value: Any) -> int:
     """Read a number of things, which fits 32 bits; 0 for anything else."""
-    found = whole(value) or 0
+    found = read_whole(value) or 0
     return found if 0 <= found < _MOST else 0

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import (
     COPY,
     KERNEL,
@@ -22,8 +22,8 @@ from costmodel.planner.graphs.traces._events import (
     DeviceProperties,
     Event,
     Trace,
-    number,
-    whole,
+    read_number,
+    read_whole,
 )
 from costmodel.reading import Stream, detect, open_unpacked, refusing
 
@@ -42,7 +42,7 @@ class _File(msgspec.Struct):
     deviceProperties: Any = None  # noqa: N815 (Kineto's name)
 
 
-def read_trace(path: Path, findings: Findings) -> Trace:
+def read_trace(path: Path, findings: FaultCounts) -> Trace:
     """Read a file, gzipped or not; what cannot be read of it is counted and left out.
 
     Raises:
@@ -67,7 +67,7 @@ def _looks(path: Path) -> str:
     return f" It looks like {found.name}." if found and found.key != "chrome-trace" else ""
 
 
-def _content(file: Stream, findings: Findings) -> bytes:
+def _content(file: Stream, findings: FaultCounts) -> bytes:
     """All that can be unpacked of a file."""
     parts = []
     try:
@@ -78,7 +78,7 @@ def _content(file: Stream, findings: Findings) -> bytes:
     return b"".join(parts)
 
 
-def _read_json(data: bytes, findings: Findings) -> Trace:
+def _read_json(data: bytes, findings: FaultCounts) -> Trace:
     data = data.removeprefix(b"\xef\xbb\xbf")
     kind: Any = list[Event] if data[:64].lstrip().startswith(b"[") else _File
     try:
@@ -95,7 +95,7 @@ def _read_json(data: bytes, findings: Findings) -> Trace:
 
 def _devices(found: Any) -> dict[int, DeviceProperties]:
     entries = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    numbered = ((whole(each.get("id")), DeviceProperties.of(each)) for each in entries)
+    numbered = ((read_whole(each.get("id")), DeviceProperties.of(each)) for each in entries)
     return {number: properties for number, properties in numbered if number is not None}
 
 
@@ -109,7 +109,7 @@ def _after(text: str, key: str) -> Any:
         return None
 
 
-def _salvaged(text: str, findings: Findings) -> Iterator[Event]:
+def _salvaged(text: str, findings: FaultCounts) -> Iterator[Event]:
     """Events one by one; one that cannot be read is left out, and those behind it are read."""
     decoder = json.JSONDecoder(strict=False)
     place = text.find("[", max(text.find('"traceEvents"'), 0)) + 1
@@ -191,10 +191,10 @@ def _row_event(row: dict[str, Any], device: int, start: Any, duration: Any, fact
     name = str(row.get("Name") or "")
     kind = next((kind for begin, kind in _KIND_OF_NAME if name.startswith(begin)), KERNEL)
     grid, block = (
-        [whole(row.get(f"{of}{axis}")) or 1 for axis in "XYZ"] if whole(row.get(f"{of}X")) else None
+        [read_whole(row.get(f"{of}{axis}")) or 1 for axis in "XYZ"] if read_whole(row.get(f"{of}X")) else None
         for of in ("Grd", "Blk")
     )
-    stream = whole(row.get("Strm"))
+    stream = read_whole(row.get("Strm"))
     args = Args(
         correlation=row.get("CorrId"),
         stream=stream,
@@ -203,7 +203,7 @@ def _row_event(row: dict[str, Any], device: int, start: Any, duration: Any, fact
         block=block,
         registers=row.get("Reg/Trd"),
     )
-    ts, dur = (number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
+    ts, dur = (read_number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
     return Event(ph="X", cat=kind, name=name, pid=device, tid=stream, ts=ts, dur=dur, args=args)
 
 

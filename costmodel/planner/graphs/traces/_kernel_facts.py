@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs.traces._events import Args, DeviceProperties, count
+from costmodel.planner.graphs.traces._events import Args, DeviceProperties, read_count
 from costmodel.records._device_table import find_device
 from costmodel.records._operators import OPERATORS
 from costmodel.records._platform import Device
@@ -45,7 +45,7 @@ class _Call(NamedTuple):
         return [int(each) for each in re.findall(r"-?\d+", text)]
 
 
-def workload_of(name: str, args: Args) -> str:
+def find_workload(name: str, args: Args) -> str:
     """Name of the workload of an operator's call; empty where it is none, or where shapes are missing.
 
     bfloat16 counts as float16, and convolutions in either as those with channels last.
@@ -153,29 +153,29 @@ class Launch(NamedTuple):
     sm_blocks: int
 
 
-def launch_of(args: Args, device: DeviceProperties) -> Launch:
+def read_launch(args: Args, device: DeviceProperties) -> Launch:
     """What a trace says of a kernel's launch on a device."""
     blocks, warps = _size(args.grid, _MOST_GRID), ceil(_size(args.block, _MOST_BLOCK) / device.warp_size)
     if not warps or not device.sm_threads:
         return Launch(blocks, warps, 0)
-    registers = ceil(count(args.registers) / _REGISTER_UNIT) * _REGISTER_UNIT
+    registers = ceil(read_count(args.registers) / _REGISTER_UNIT) * _REGISTER_UNIT
     threads = warps * device.warp_size
     limits = [_MOST_BLOCKS, device.sm_threads // threads]
     if registers and device.sm_registers:
         limits.append(device.sm_registers // (registers * threads))
     if device.sm_shared_bytes:
-        wanted = count(args.shared_bytes) + _RESERVED_SHARED_BYTES
+        wanted = read_count(args.shared_bytes) + _RESERVED_SHARED_BYTES
         limits.append(device.sm_shared_bytes // wanted)
     return Launch(blocks, warps, max(min(limits), 1))
 
 
 def _size(sizes: Any, most: int) -> int:
     """Blocks of a grid, or threads of a block; 0 for what is none."""
-    found = prod(count(each) for each in sizes) if isinstance(sizes, list) else 0
+    found = prod(read_count(each) for each in sizes) if isinstance(sizes, list) else 0
     return found if found <= most else 0
 
 
-def device_of(properties: DeviceProperties) -> Device | None:
+def find_model(properties: DeviceProperties) -> Device | None:
     """Find the model of a GPU: that of the table, or what the trace says of it; None if it says nothing."""
     if not properties.name:
         return None
@@ -188,9 +188,9 @@ def device_of(properties: DeviceProperties) -> Device | None:
     return msgspec.structs.replace(found, sms=properties.num_sms) if is_part else found
 
 
-def completed(properties: DeviceProperties) -> DeviceProperties:
+def complete_properties(properties: DeviceProperties) -> DeviceProperties:
     """Fill in what the trace does not say of a GPU from the table of GPUs."""
-    device = device_of(properties)
+    device = find_model(properties)
     if device is None:
         return properties
     return properties._replace(

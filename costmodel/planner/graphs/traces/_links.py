@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind, in_circles
-from costmodel.planner.graphs._recorded_graph import Findings
-from costmodel.planner.graphs.traces._events import Event, is_wait, waits_for_all, whole
+from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind, find_circles
+from costmodel.planner.graphs._recorded_graph import FaultCounts
+from costmodel.planner.graphs.traces._events import Event, is_wait, read_whole, waits_for_all
 from costmodel.planner.graphs.traces._tasks import Call, Stream, Tasks, ThreadTasks
 from costmodel.planner.graphs.traces._tracks import Tracks
 
@@ -18,7 +18,7 @@ from costmodel.planner.graphs.traces._tracks import Tracks
 Link = tuple[int, int, DependencyKind]
 
 
-def links(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
+def find_links(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> list[Link]:
     """All dependencies but for program order; starts of waits move to where these are over."""
     found = [(call.first, task, DependencyKind.LAUNCH) for call, task in tasks.launches]
     found += _stream_waits(tasks, tracks, findings)
@@ -29,7 +29,7 @@ def links(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
     return found
 
 
-def _stream_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> Iterator[Link]:
+def _stream_waits(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> Iterator[Link]:
     """A stream that waits for an event waits for what was launched before that was recorded."""
     unknown = 0
     for call in tasks.calls.values():
@@ -71,14 +71,14 @@ class _Wait:
         if not own:
             return None
         event, process = own[0], call.span.process
-        record = tasks.calls.get((process, whole(event.args.wait_on_record) or 0))
-        source = _stream(tasks, process, event, whole(event.args.wait_on_stream))
+        record = tasks.calls.get((process, read_whole(event.args.wait_on_record) or 0))
+        source = _stream(tasks, process, event, read_whole(event.args.wait_on_stream))
         recorded = source.last_before(record.span.start) if record and source else None
-        return cls(_stream(tasks, process, event, whole(event.args.stream)), record, recorded)
+        return cls(_stream(tasks, process, event, read_whole(event.args.stream)), record, recorded)
 
 
 def _stream(tasks: Tasks, process: Hashable, event: Event, number: int | None) -> Stream | None:
-    device = whole(event.args.device) or 0
+    device = read_whole(event.args.device) or 0
     of_process = _streams_of(tasks, process)
     return next((each for each in of_process if (each.device, each.number) == (device, number)), None)
 
@@ -88,7 +88,7 @@ def _streams_of(tasks: Tasks, process: Hashable) -> list[Stream]:
     return [each for each in tasks.streams if each.process in (process, None)]
 
 
-def _host_waits(tasks: Tasks, tracks: Tracks, findings: Findings) -> list[Link]:
+def _host_waits(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> list[Link]:
     found, unknown = list[Link](), 0
     for call in tasks.calls.values():
         if not is_wait(call.span.name):
@@ -165,7 +165,7 @@ def _handed_back(tasks: Tasks, thread: ThreadTasks, helper: ThreadTasks, begun: 
             yield helper.first + last, i, DependencyKind.DATA
 
 
-def _count_dangling(tracks: Tracks, findings: Findings) -> None:
+def _count_dangling(tracks: Tracks, findings: FaultCounts) -> None:
     """Count arrows to kernels that no call sent; those that end at calls say nothing of kernels."""
     sent, received = set[str](), set[str]()
     for category, identity, is_start, *thread, _ in tracks.flows:
@@ -180,13 +180,15 @@ def _count_dangling(tracks: Tracks, findings: Findings) -> None:
 _UNCERTAIN = (DependencyKind.EVENT, DependencyKind.SYNC, DependencyKind.DATA)
 
 
-def believed(found: list[Link], tasks: Tasks, resolution_s: float, findings: Findings) -> NDArray[np.intp]:
+def keep_believed(
+    found: list[Link], tasks: Tasks, resolution_s: float, findings: FaultCounts
+) -> NDArray[np.intp]:
     """``(m, 3)`` first task, second task and kind of each dependency, those of program order first."""
     order = _program_order(tasks.resource_ids)
     all_links = np.concatenate([order, np.array(found, dtype=np.intp).reshape(-1, 3)])
     sources, targets, kinds = all_links.T
     uncertain = np.isin(kinds, _UNCERTAIN)
-    circular = uncertain & in_circles(len(tasks.pieces), sources, targets)
+    circular = uncertain & find_circles(len(tasks.pieces), sources, targets)
     findings.add("waits_in_circles", int(circular.sum()))
     starts = np.array([piece.start for piece in tasks.pieces])
     ends = np.array([piece.end for piece in tasks.pieces])

@@ -11,13 +11,13 @@ from costmodel.errors import CostModelError, shorten
 from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, class_of_call
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import (
-    Findings,
+    FaultCounts,
     RecordedGraph,
     RecordedTimes,
     timed_dependencies,
 )
 from costmodel.planner.graphs.traces._files import read_trace
-from costmodel.planner.graphs.traces._links import believed, links
+from costmodel.planner.graphs.traces._links import find_links, keep_believed
 from costmodel.planner.graphs.traces._tasks import Tasks, list_tasks
 from costmodel.planner.graphs.traces._threads import Piece
 from costmodel.planner.graphs.traces._tracks import sort_onto_tracks
@@ -41,7 +41,7 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
     Raises:
         CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
-    path, findings = Path(path), Findings()
+    path, findings = Path(path), FaultCounts()
     trace = read_trace(path, findings)
     choose = (lambda spans: spans_within(spans, within)) if within else list
     tracks = sort_onto_tracks(trace.events, findings, choose)
@@ -51,12 +51,12 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
             f"A trace must hold calls of the host or kernels with times, but {path} has none: record it with "
             "ProfilerActivity.CPU and ProfilerActivity.CUDA."
         )
-    found = believed(links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
+    found = keep_believed(find_links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
     return _recorded(tasks, found, findings, len(trace.events))
 
 
 def _recorded(
-    tasks: Tasks, found: "np.ndarray[tuple[int, int], np.dtype[np.intp]]", findings: Findings, events: int
+    tasks: Tasks, found: "np.ndarray[tuple[int, int], np.dtype[np.intp]]", findings: FaultCounts, events: int
 ) -> RecordedGraph:
     """The graph, its tasks in the order of their starts."""
     pieces = tasks.pieces
@@ -116,7 +116,7 @@ def _class_of(piece: Piece) -> KernelClass:
     return class_of_call(piece.name, operator, types if isinstance(types, list) else ())
 
 
-def _tell_unknown(graph: KernelGraph, findings: Findings) -> None:
+def _tell_unknown(graph: KernelGraph, findings: FaultCounts) -> None:
     """Say which kernels are of no kind that is known."""
     kernels = graph.of_kind(TaskKind.KERNEL)
     unknown = np.flatnonzero(kernels & (graph.kernel_kinds == KernelKind.UNKNOWN))

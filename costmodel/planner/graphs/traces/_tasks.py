@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_graph import Resource, TaskKind
-from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import (
     COPY,
     KERNEL,
@@ -19,10 +19,10 @@ from costmodel.planner.graphs.traces._events import (
     Trace,
     is_graph_launch,
     is_launch,
-    whole,
+    read_whole,
 )
-from costmodel.planner.graphs.traces._kernel_facts import completed, device_of, launch_of
-from costmodel.planner.graphs.traces._threads import Correlated, Operation, Piece, Thread, flatten
+from costmodel.planner.graphs.traces._kernel_facts import complete_properties, find_model, read_launch
+from costmodel.planner.graphs.traces._threads import Correlated, Operation, Piece, Thread, split_calls
 from costmodel.planner.graphs.traces._tracks import Span, Tracks
 from costmodel.records._platform import Device
 
@@ -104,13 +104,13 @@ class ThreadTasks:
     calls: list[Call]
 
 
-def list_tasks(tracks: Tracks, trace: Trace, findings: Findings) -> Tasks:
+def list_tasks(tracks: Tracks, trace: Trace, findings: FaultCounts) -> Tasks:
     """List the tasks of threads and streams, and which call launched which."""
     on_device = Correlated(span for spans in tracks.streams.values() for span in spans)
     pieces, resources, resource_ids = list[Piece](), list[Resource](), list[int]()
     threads = []
     for (process, thread), spans in tracks.threads.items():
-        found: Thread = flatten(spans, on_device, tracks.resolution_s, findings)
+        found: Thread = split_calls(spans, on_device, tracks.resolution_s, findings)
         base = len(pieces)
         calls = [Call(span, base + first, base + last) for span, first, last in found.of_call]
         resource_ids += [len(resources)] * len(found.pieces)
@@ -127,7 +127,7 @@ def list_tasks(tracks: Tracks, trace: Trace, findings: Findings) -> Tasks:
         linked = _launches(spans, base, runtime, findings)
         launches += linked
         launched_by = {task: pieces[call.first] for call, task in linked}
-        properties = completed(trace.device(device))
+        properties = complete_properties(trace.device(device))
         pieces += [_device_piece(span, launched_by.get(base + i), properties) for i, span in enumerate(spans)]
         resource_ids += [len(resources)] * len(spans)
         of_process = f"process {process} " if several else ""
@@ -145,7 +145,7 @@ def list_tasks(tracks: Tracks, trace: Trace, findings: Findings) -> Tasks:
     return Tasks(pieces, tuple(resources), resource_ids, threads, streams, runtime, launches, device)
 
 
-def _common_device(tracks: Tracks, trace: Trace, findings: Findings) -> Device | None:
+def _common_device(tracks: Tracks, trace: Trace, findings: FaultCounts) -> Device | None:
     """The model of the GPUs that ran kernels."""
     found = {
         trace.device(device)
@@ -157,7 +157,7 @@ def _common_device(tracks: Tracks, trace: Trace, findings: Findings) -> Device |
             f"Kernels ran on {len(found)} kinds of GPUs: what-ifs that need to know the GPU cannot be asked."
         )
         return None
-    return device_of(found.pop()) if found else None
+    return find_model(found.pop()) if found else None
 
 
 def _name_operations(pieces: list[Piece], launches: list[tuple[Call, int]]) -> None:
@@ -177,14 +177,14 @@ def _name_operations(pieces: list[Piece], launches: list[tuple[Call, int]]) -> N
 
 def _device_piece(span: Span, launch: Piece | None, device: DeviceProperties) -> Piece:
     kind = _KINDS[span.category]
-    of_kernel = (*launch_of(span.event.args, device), device.num_sms) if kind == TaskKind.KERNEL else ()
+    of_kernel = (*read_launch(span.event.args, device), device.num_sms) if kind == TaskKind.KERNEL else ()
     scope, operator = (launch.scope, launch.operator) if launch else ("", None)
     piece = Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
     piece.operator = operator
     return piece
 
 
-def _by_correlation(calls: Iterable[Call], findings: Findings) -> dict[tuple[Hashable, int], Call]:
+def _by_correlation(calls: Iterable[Call], findings: FaultCounts) -> dict[tuple[Hashable, int], Call]:
     """Calls of the runtime; of one and the driver's within it, which may share a correlation, the latter."""
     found: dict[tuple[Hashable, int], Call] = {}
     for call in calls:  # those that they make come first
@@ -197,7 +197,7 @@ def _by_correlation(calls: Iterable[Call], findings: Findings) -> dict[tuple[Has
 
 
 def _launches(
-    spans: list[Span], base: int, calls: dict[tuple[Hashable, int], Call], findings: Findings
+    spans: list[Span], base: int, calls: dict[tuple[Hashable, int], Call], findings: FaultCounts
 ) -> list[tuple[Call, int]]:
     """The call that launched each task of a stream, where it is known; nothing is missing without a host."""
     found, taken = [], Counter[int]()
@@ -206,7 +206,7 @@ def _launches(
         made = known.find(span)
         call = calls[made.process, made.correlation or 0] if made else None
         if call is None:
-            of_graph = (whole(span.event.args.graph_node_id) or 0) > 0
+            of_graph = (read_whole(span.event.args.graph_node_id) or 0) > 0
             findings.add("graph_without_launch" if of_graph else "missing_launch", bool(calls))
         elif taken[call.first] and not is_graph_launch(call.span.name):
             findings.add("duplicate_correlation")

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from costmodel.planner.graphs._kernel_graph import TaskKind
-from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import ANNOTATION, COPY, OPERATOR, RUNTIME, is_launch, is_wait
-from costmodel.planner.graphs.traces._kernel_facts import workload_of
+from costmodel.planner.graphs.traces._kernel_facts import find_workload
 from costmodel.planner.graphs.traces._tracks import Span
 
 
@@ -113,7 +113,9 @@ class _Open:
         return TaskKind.LAUNCH if self.made or is_launch(self.span.name) else TaskKind.HOST
 
 
-def flatten(spans: list[Span], launched: Correlated, resolution_s: float, findings: Findings) -> Thread:
+def split_calls(
+    spans: list[Span], launched: Correlated, resolution_s: float, findings: FaultCounts
+) -> Thread:
     """The tasks of a thread: each call but for what it called, named after it.
 
     A call that copies and returns once that is done is two tasks: one launches the copy, one waits for it.
@@ -135,7 +137,7 @@ def flatten(spans: list[Span], launched: Correlated, resolution_s: float, findin
                 span.end = parent.span.end
             _emit(parent, span.start, thread)
         scope = span.name if span.category == ANNOTATION else stack[-1].scope if stack else ""
-        workload = workload_of(span.name, span.event.args)
+        workload = find_workload(span.name, span.event.args)
         around = stack[-1].operation if stack else None
         operation = Operation(workload, around) if workload else around
         operator = span if span.category == OPERATOR else stack[-1].operator if stack else None

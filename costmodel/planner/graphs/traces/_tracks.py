@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.planner.graphs._recorded_graph import Findings
+from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import (
     ANNOTATION,
     DEVICE,
@@ -19,10 +19,10 @@ from costmodel.planner.graphs.traces._events import (
     WAIT,
     Event,
     is_poll,
-    number,
     only_looks,
+    read_number,
+    read_whole,
     role_of,
-    whole,
 )
 
 # Nothing runs for so long, and for so many times as long as all else takes: a clock jumped.
@@ -83,7 +83,7 @@ class Tracks:
 
 def sort_onto_tracks(
     events: Iterable[Event],
-    findings: Findings,
+    findings: FaultCounts,
     choose: Callable[[list[Span]], list[Span]] = list,
 ) -> Tracks:
     """Sort the events of a trace; what cannot be placed in time or on a track is counted and left out.
@@ -103,7 +103,7 @@ def sort_onto_tracks(
             if role is None:
                 unknown[_text(event.cat)] += 1
             elif role == WAIT:
-                correlation = whole(event.args.correlation)
+                correlation = read_whole(event.args.correlation)
                 if correlation is not None:
                     tracks.waits[correlation].append(event)
             elif role and (span := _span(event, role, findings)):
@@ -114,14 +114,21 @@ def sort_onto_tracks(
     tracks.resolution_s = _resolution_s(spans)
     origin = _begin_at_zero(spans, findings)
     tracks.flows = [
-        (each.cat, each.id, each.ph == "s", _key(each.pid), _key(each.tid), number(each.ts) * 1e-6 - origin)
+        (
+            each.cat,
+            each.id,
+            each.ph == "s",
+            _key(each.pid),
+            _key(each.tid),
+            read_number(each.ts) * 1e-6 - origin,
+        )
         for each in flows
     ]
     _place(spans, tracks, findings)
     return tracks
 
 
-def _tell_unknown(unknown: Counter[str], findings: Findings) -> None:
+def _tell_unknown(unknown: Counter[str], findings: FaultCounts) -> None:
     if unknown:
         named = ", ".join(f"{count:,} x {name}" for name, count in unknown.most_common(5))
         findings.unknown.append(
@@ -129,19 +136,19 @@ def _tell_unknown(unknown: Counter[str], findings: Findings) -> None:
         )
 
 
-def _span(event: Event, role: str, findings: Findings) -> Span | None:
+def _span(event: Event, role: str, findings: FaultCounts) -> Span | None:
     name = _text(event.name) if isinstance(event.name, str) else ""
     if not name:
         findings.add("malformed")
         return None
-    start, duration = number(event.ts), number(event.dur)
+    start, duration = read_number(event.ts), read_number(event.dur)
     if math.isnan(start) or math.isnan(duration):
         findings.add("unreadable_time")
         return None
     if duration < 0:
         findings.add("negative_duration")
         return None
-    correlation = whole(event.args.correlation)
+    correlation = read_whole(event.args.correlation)
     return Span(name, role, _key(event.pid), start * 1e-6, (start + duration) * 1e-6, correlation, event)
 
 
@@ -155,7 +162,7 @@ def _key(value: Any) -> Hashable:
     return value if isinstance(value, int) else _text(value)
 
 
-def _without_polling_threads(spans: list[Span], findings: Findings) -> list[Span]:
+def _without_polling_threads(spans: list[Span], findings: FaultCounts) -> list[Span]:
     """Leave out threads that only ask whether work is done, such as watchdogs: their time is no work.
 
     Nothing waits for them, but their calls would keep the times at which they were made.
@@ -179,7 +186,7 @@ def _resolution_s(spans: list[Span]) -> float:
     return 1e-6 if all(isinstance(span.event.ts, int) for span in spans) else 2e-9
 
 
-def _begin_at_zero(spans: list[Span], findings: Findings) -> float:
+def _begin_at_zero(spans: list[Span], findings: FaultCounts) -> float:
     """Count times from the first start, without gaps that only a clock that jumped explains."""
     if not spans:
         return 0.0
@@ -200,7 +207,7 @@ def _begin_at_zero(spans: list[Span], findings: Findings) -> float:
     return origin
 
 
-def _place(spans: list[Span], tracks: Tracks, findings: Findings) -> None:
+def _place(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> None:
     threads, streams = defaultdict(list), defaultdict(list)
     for span in spans:
         if span.category in DEVICE:
@@ -224,7 +231,7 @@ def _place(spans: list[Span], tracks: Tracks, findings: Findings) -> None:
 
 
 def _numbered(value: Any) -> Hashable:
-    found = whole(value)
+    found = read_whole(value)
     return _key(value) if found is None else found
 
 
@@ -240,7 +247,7 @@ def _rest_s(streams: Iterable[list[Span]], threads: Iterable[list[Span]]) -> flo
     return max(ends, default=0.0)
 
 
-def _bound_last(spans: list[Span], rest_s: float, findings: Findings) -> None:
+def _bound_last(spans: list[Span], rest_s: float, findings: FaultCounts) -> None:
     """Give the last kernel of a stream, whose end nothing contradicts, the time of others if it is too long.
 
     It takes many times as long as those that do the same, and longer than all else of the trace.
@@ -255,7 +262,7 @@ def _bound_last(spans: list[Span], rest_s: float, findings: Findings) -> None:
         last.end = last.start + expected
 
 
-def _one_at_a_time(spans: list[Span], tracks: Tracks, findings: Findings) -> list[Span]:
+def _one_at_a_time(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> list[Span]:
     """Let each span of a stream end before the next starts.
 
     One that is far longer than others that do the same takes what these take: its end is not known, and all
