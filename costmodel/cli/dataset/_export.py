@@ -12,7 +12,7 @@ from costmodel.cli.dataset._arguments import DatasetPath
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset._export import ExportReport
+    from costmodel.dataset._export_files import ExportReport
 
 
 class ExportFormat(StrEnum):
