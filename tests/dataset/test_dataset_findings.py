@@ -243,7 +243,7 @@ def with_device(record: Measurement, **changes: Any) -> Measurement:
     ("change", "quantity"),
     [
         (lambda m: with_device(m, clock_mhz=1_980_000.0), "device.clock_mhz"),
-        (lambda m: with_device(m, bandwidth_gb_s=3.35e12), "device.bandwidth_gb_s"),
+        (lambda m: with_device(m, bandwidth_gb_s=3.35e6), "device.bandwidth_gb_s"),
         (lambda m: with_device(m, l2_bytes=50), "device.l2_bytes"),
         (lambda m: replace(m, after=replace(m.after, power_w=300_000.0)), "power_w"),
         (lambda m: replace(m, before=replace(m.before, clock_mhz=1.98)), "clock_mhz"),

@@ -26,7 +26,7 @@ from costmodel.dataset.importers._platform_file import (
 )
 from costmodel.dataset.importers._rows import read_csv_rows
 from costmodel.dataset.importers._source import Entry, Repair, Source
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
@@ -178,23 +178,20 @@ def read_nvbench(file: InputFile, options: ReadOptions) -> Source:
 def _device(said: _JsonDevice) -> Device:
     """Find the device; of an unknown one, what the file says of it."""
     known = find_named_device(said.name)
-    numbers = (
-        said.sm_version,
-        said.number_of_sms,
-        said.sm_default_clock_rate,
-        said.global_memory_bus_bandwidth,
-    )
-    if known.sms or not all(0 <= number < 2**53 for number in (*numbers, said.l2_cache_size)):
+    if known.sms:
         return known
-    return Device(
-        said.name,
-        "cuda",
-        f"sm_{said.sm_version // 10}" if said.sm_version else "",
-        said.number_of_sms,
-        clock_mhz=said.sm_default_clock_rate / 1e6,
-        bandwidth_gb_s=said.global_memory_bus_bandwidth / 1e9,
-        l2_bytes=said.l2_cache_size,
-    )
+    try:
+        return Device(
+            said.name,
+            "cuda",
+            f"sm_{said.sm_version // 10}" if said.sm_version else "",
+            said.number_of_sms,
+            clock_mhz=said.sm_default_clock_rate / 1e6,
+            bandwidth_gb_s=said.global_memory_bus_bandwidth / 1e9,
+            l2_bytes=said.l2_cache_size,
+        )
+    except (InvalidArgumentError, OverflowError):
+        return known
 
 
 def _json_states(file: InputFile, devices: Mapping[int, Device]) -> Iterator["_State | _Unread"]:
