@@ -76,7 +76,8 @@ FORMATS = (
         "record-store",
         "a record store",
         _BUILD,
-        lambda h: h.has("crc32") or bool(re.search(r'^\{"crc32"', h.text, re.MULTILINE)),
+        # Also one of which a kill left the beginning of its first line.
+        lambda h: bool(re.search(r'^\{"crc32"|^\{"c?r?c?3?2?$', h.text, re.MULTILINE)),
     ),
     FileFormat(
         "kernel-tuner-cache",

@@ -9,9 +9,9 @@ from filelock import FileLock, Timeout
 from costmodel.dataset._build import BuildReport, keep_rejects, report_of, write_papers
 from costmodel.dataset.checks._examine import check_not_empty, examine
 from costmodel.dataset.checks._sieve import Validation
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.publish._card import read_held_header
 from costmodel.dataset.publish._describe import Describer
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._files import DataFiles, add_checksums, remove_other_files
 from costmodel.dataset.table._read import Track, untracked
 from costmodel.dataset.table._write import DatasetWriter

@@ -8,11 +8,11 @@ from costmodel.dataset.checks._check import Finding
 from costmodel.dataset.checks._examine import Examination, check_not_empty, examine, write_rejects
 from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
 from costmodel.dataset.checks._sieve import Validation
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import is_dataset
 from costmodel.dataset.publish._card import HEADER_NAME, CardHeader, render_card, write_held_header
 from costmodel.dataset.publish._describe import Describer
 from costmodel.dataset.publish._plots import write_plots
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._files import (
     Partition,

@@ -17,8 +17,8 @@ from costmodel.dataset._export_files import (
     export_t4,
     file_name,
 )
-from costmodel.dataset.importers._platform_file import SUFFIX
-from costmodel.dataset.importers.metaschedule._database import PROGRAMS_NAME, RECORDS_NAME
+from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
+from costmodel.dataset.sources._platform_file import SUFFIX
 from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError, InvalidConfigError

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from costmodel.dataset.importers._exported import KEY, with_records
-from costmodel.dataset.importers._spool import RecordSpool
-from costmodel.dataset.importers.kernel_tuner._shown import show_config, show_entry, show_key
-from costmodel.dataset.importers.t4._result import show_result
+from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
+from costmodel.dataset.importers._t4 import show_result
+from costmodel.dataset.sources._entry import KEY, with_records
+from costmodel.dataset.sources._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._write import write_parquet
 from costmodel.errors import CostModelError

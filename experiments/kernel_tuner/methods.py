@@ -14,7 +14,7 @@ from report import CONSENSUS, OURS
 from sessions import Space
 
 from costmodel.dataset import Dataset, read_files
-from costmodel.dataset.importers.kernel_tuner._kernel import tuned_device
+from costmodel.dataset.importers._tuned_kernel import tuned_device
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.integrations.kernel_tuner import CostModelStrategy
 from costmodel.search import ModelSampler

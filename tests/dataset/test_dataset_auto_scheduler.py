@@ -11,9 +11,9 @@ from fake_auto_scheduler import CPU, STEPS, fake_line
 from fake_foreign import PLATFORM_TOML, json_lines
 
 from costmodel.dataset import build_dataset
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._source import Source
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome
 

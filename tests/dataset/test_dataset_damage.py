@@ -13,11 +13,11 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset._export import file_name
+from costmodel.dataset._export_files import file_name
 from costmodel.dataset.checks._sieve import Sieve
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._source import Reject, Source
 from costmodel.dataset.table import _parquet
 from costmodel.dataset.table._files import find_dataset
 from costmodel.dataset.table._parquet import ParquetPart

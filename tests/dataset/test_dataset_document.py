@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from costmodel.dataset.importers._document import Document
+from costmodel.dataset.sources._document import Document
 from costmodel.errors import CostModelError
 
 pytestmark = pytest.mark.white_box

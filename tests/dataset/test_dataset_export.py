@@ -21,8 +21,8 @@ from costmodel.dataset._export_files import (
     t4_document,
     write_json_file,
 )
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._read import iter_measurements
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError

@@ -16,7 +16,7 @@ from fake_records import fake_measurement, fake_measurements, fake_platform
 from costmodel.dataset import examine
 from costmodel.dataset.checks._check import Finding, Severity
 from costmodel.dataset.checks._examine import Judge, write_rejects
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._source import Source
 from costmodel.records import (
     Candidate,
     Config,

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from public_data import KERNEL_TUNER, needs_public_data
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers._base import ReadOptions
-from costmodel.dataset.importers._document import Document
 from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._document import Document
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload, find_device
 
@@ -312,7 +312,7 @@ def test_stores_and_caches_become_one_dataset(store: Path, tmp_path: Path, heade
     second, bad = fake_cache("NVIDIA B", 1.5), changed(time=-1.0)
     del second["cache"][KEY]
     caches = [write_cache(tmp_path / "a.json.gz", bad), write_cache(tmp_path / "b.json", second)]
-    (tmp_path / "cut.json").write_bytes(b'{"devi')
+    (tmp_path / "cut.json").write_bytes(b'{"crc')  # a store of which a kill left the beginning of a line
     caches.append(tmp_path / "cut.json")
     report = build_dataset([store, *caches], tmp_path / "out", header=header)
     assert (report.records, report.measurements) == (84 + 12 + 11, 84 + 11 + 11)

@@ -13,8 +13,8 @@ import pytest
 from fake_foreign import PLATFORM_TOML, fake_records, fake_trace, json_lines, write_database
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.kernels import make_target, open_space

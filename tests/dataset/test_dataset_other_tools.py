@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from costmodel.dataset import CardHeader, build_dataset, describe, examine, load_dataset
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._source import Source
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, Workload
 

@@ -8,7 +8,7 @@ import pytest
 from fake_records import WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.dataset.importers._spool import RecordSpool
+from costmodel.dataset.sources._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.records import Config, Measurement, RecordStore
 from costmodel.records._measurement import DeviceState
@@ -69,7 +69,7 @@ def test_a_build_from_disk_gives_the_same_bytes(
 ) -> None:
     """One file of more records than stay in memory, or two of fewer."""
     most = 32
-    monkeypatch.setattr("costmodel.dataset.importers._source.RecordSpool", partial(RecordSpool, most))
+    monkeypatch.setattr("costmodel.dataset.sources._source.RecordSpool", partial(RecordSpool, most))
     records = [replace(fake_measurement(tile=tile), measured_at="") for tile in range(1, most + 3)]
     cut = most // 2
     one = [write_store(tmp_path / "one.jsonl", records)]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from fake_foreign import PLATFORM_TOML, fake_t4
 
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome, Workload
 

@@ -12,8 +12,8 @@ import pytest
 from fake_foreign import COLUMN_MAP, HEADER, PLATFORM_TOML, csv_text, fake_rows
 
 from costmodel.dataset import build_dataset, load_dataset
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.errors import CostModelError
 from costmodel.reading import lines_of
 from costmodel.records import Outcome
@@ -108,7 +108,10 @@ def test_sizes_in_columns_stand_behind_the_name_of_the_workload(tmp_path: Path) 
         found = {each.candidate.workload.name for each in source.measurements}
         assert found - {"suite.gemm-m9-n64"} == {f"suite.gemm-m{m}-n64" for m in (512, 1000, 1024)}
         assert [each.record["number"] for each in source.rejects] == [4, 5]
-        assert [each.reason.partition(" must")[0] for each in source.rejects] == ["workload", "dims"]
+        assert [each.reason.partition(" must")[0] for each in source.rejects] == [
+            "workload",
+            "dims (column M)",
+        ]
     with pytest.raises(CostModelError, match="'M' is there 0 times"):
         read(tmp_path, "N,b,ms\n1,2,3\n", DIMS_MAP).measurements  # noqa: B018
 
@@ -275,7 +278,7 @@ def test_blocks_of_plain_lines_and_single_rows_are_read_alike(tmp_path: Path) ->
 
 def test_rows_of_json_are_told_how_to_become_a_table(tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text('[{"block": 16, "ms": 1.5}]')
-    with pytest.raises(CostModelError, match=r"Convert JSON rows to a table with `pandas\.read_json"):
+    with pytest.raises(CostModelError, match=r"Convert its rows to a table with `pandas\.read_json"):
         read_source(tmp_path / "mine.json")
 
 

@@ -11,7 +11,7 @@ from costmodel.errors import CostModelError
 
 if TYPE_CHECKING:
     from costmodel.dataset._build import BuildReport
-    from costmodel.dataset.importers._base import ReadOptions
+    from costmodel.dataset.sources._base import ReadOptions
 
 
 DatasetPath = Annotated[
@@ -76,7 +76,7 @@ def read_options(
     Raises:
         CostModelError: A value is none of those that there are.
     """
-    from costmodel.dataset.importers._base import LOWER_TRACES, ReadOptions
+    from costmodel.dataset.sources._base import LOWER_TRACES, ReadOptions
     from costmodel.records._workload import Workload
 
     workloads = tuple(map(Workload.parse, workload or ()))

@@ -13,9 +13,9 @@ from costmodel.dataset.checks._check import Finding, Held
 from costmodel.dataset.checks._findings import Findings
 from costmodel.dataset.checks._rejects import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
-from costmodel.dataset.importers._base import ReadOptions
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._source import Source
 from costmodel.dataset.table._columns import lengths_of
 from costmodel.dataset.table._files import find_dataset
 from costmodel.dataset.table._read import Track, devices_in, iter_records, untracked

@@ -27,7 +27,7 @@ from costmodel.dataset.checks._units import (
     peak_shares,
     unit_findings,
 )
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._source import Source
 from costmodel.dataset.splits._similarity import (
     DevicePair,
     DeviceSimilarity,

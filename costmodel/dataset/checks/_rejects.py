@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Severity
 from costmodel.dataset.checks._sieve import SAME_KEY
-from costmodel.dataset.importers._source import Reject, Source
+from costmodel.dataset.sources._source import Reject, Source
 from costmodel.dataset.table._records import Records
 
 _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"

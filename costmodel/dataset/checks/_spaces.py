@@ -9,7 +9,7 @@ import pandas as pd
 
 from costmodel.dataset.checks._check import Finding, Held, Severity, some
 from costmodel.dataset.checks._noise import WIDEST_SHIFT
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._source import Source
 from costmodel.dataset.table._records import Records
 from costmodel.records._workload import Workload
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._source import Source
 from costmodel.dataset.table._columns import number
 from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device

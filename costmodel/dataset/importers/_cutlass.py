@@ -9,13 +9,12 @@ it, with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
-from costmodel.dataset.importers._foreign import foreign_workload, name_space
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._rows import CsvRow, read_csv_rows
-from costmodel.dataset.importers._source import Entry, Source
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._foreign import foreign_workload, name_space
+from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._rows import CsvRow, read_csv_rows
+from costmodel.dataset.sources._source import Entry, Origin, Source
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform

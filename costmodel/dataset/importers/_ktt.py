@@ -10,17 +10,16 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, seconds
-from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import (
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import PER_SECOND, EntryError, decision, seconds
+from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
+from costmodel.dataset.sources._platform_file import (
     add_software,
     find_named_device,
     locate,
     platform_file_for,
 )
-from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
 from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform

@@ -11,13 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
-from costmodel.dataset.importers._foreign import find_given_workload, foreign_workload, make_candidate
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._rows import CsvRow, read_csv_rows
-from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
+from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._rows import CsvRow, read_csv_rows
+from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Measurement, Outcome

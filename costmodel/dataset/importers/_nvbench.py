@@ -14,18 +14,17 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, read_decision, read_number, seconds
-from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import (
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._foreign import find_given_workload, make_candidate, workload_of_arguments
+from costmodel.dataset.sources._platform_file import (
     add_software,
     find_named_device,
     locate,
     platform_file_for,
 )
-from costmodel.dataset.importers._rows import read_csv_rows
-from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.dataset.sources._rows import read_csv_rows
+from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
 from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Device, Platform

@@ -5,26 +5,46 @@ from pathlib import Path
 
 from costmodel.dataset.importers._auto_scheduler import read_auto_scheduler
 from costmodel.dataset.importers._autotvm import read_autotvm
-from costmodel.dataset.importers._base import InputFile, Reader, ReadOptions
 from costmodel.dataset.importers._cutlass import read_cutlass
+from costmodel.dataset.importers._kernel_tuner import read_kernel_tuner
 from costmodel.dataset.importers._ktt import read_ktt
-from costmodel.dataset.importers._moe import read_moe
+from costmodel.dataset.importers._metaschedule import RECORDS_NAME, read_metaschedule, read_programs
 from costmodel.dataset.importers._ncu import read_ncu
 from costmodel.dataset.importers._nvbench import read_nvbench, read_nvbench_table
-from costmodel.dataset.importers._own import read_dataset, read_store
-from costmodel.dataset.importers._source import Source
-from costmodel.dataset.importers._triton_autotune import read_triton_autotune
+from costmodel.dataset.importers._t4 import read_t4
+from costmodel.dataset.importers._table import read_table
+from costmodel.dataset.importers._triton import read_moe, read_triton_autotune
 from costmodel.dataset.importers._tunable_op import read_tunable_op
-from costmodel.dataset.importers.kernel_tuner._cache import read_kernel_tuner
-from costmodel.dataset.importers.metaschedule._database import RECORDS_NAME, read_metaschedule, read_programs
-from costmodel.dataset.importers.metaschedule._tuned_database import read_tuned_database
-from costmodel.dataset.importers.t4._file import read_t4
-from costmodel.dataset.importers.tables._file import read_table
+from costmodel.dataset.importers._tuned_database import read_tuned_database
+from costmodel.dataset.sources._base import InputFile, Reader, ReadOptions
+from costmodel.dataset.sources._source import Source
 from costmodel.dataset.table._files import DataFiles, is_dataset_folder
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
 from costmodel.formats import FORMATS
 from costmodel.reading import is_file, is_folder
+from costmodel.records._store import read_records
+
+
+def read_dataset(file: InputFile, _: ReadOptions) -> Source:
+    """Read a dataset.
+
+    Raises:
+        CostModelError: It is another table in Parquet.
+    """
+    try:
+        return Source.of(file.path, iter_records(file.path))
+    except CostModelError as error:
+        raise CostModelError(
+            f"{error} A table of another program needs `--columns map.toml`, which maps its columns; "
+            "`costmodel dataset build --help` shows an example."
+        ) from None
+
+
+def read_store(file: InputFile, _: ReadOptions) -> Source:
+    """Read a record store, without its lock."""
+    return Source.of(file.path, read_records(file.path))
+
 
 # By key of a format in ``costmodel.formats``.
 READERS: Mapping[str, Reader] = {

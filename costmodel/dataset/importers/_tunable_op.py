@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, read_number, seconds
-from costmodel.dataset.importers._foreign import foreign_workload
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._source import Entry, Source
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, read_number, seconds
+from costmodel.dataset.sources._foreign import foreign_workload
+from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._source import Entry, Origin, Source
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome

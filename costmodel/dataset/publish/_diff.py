@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.dataset.importers._spool import RecordSpool
 from costmodel.dataset.publish._describe import Quantiles, quantiles
+from costmodel.dataset.sources._spool import RecordSpool
 from costmodel.dataset.table._compare import differing, keys_of
 from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
 from costmodel.dataset.table._records import Records

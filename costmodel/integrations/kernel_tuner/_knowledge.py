@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from costmodel.dataset._build import read_files
-from costmodel.dataset.importers._entry import EntryError
-from costmodel.dataset.importers._platform_file import find_named_device
-from costmodel.dataset.importers.kernel_tuner._kernel import SM_PERCENTAGE, TunedKernel
+from costmodel.dataset.importers._tuned_kernel import SM_PERCENTAGE, TunedKernel
+from costmodel.dataset.sources._entry import EntryError
+from costmodel.dataset.sources._platform_file import find_named_device
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError

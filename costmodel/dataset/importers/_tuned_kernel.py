@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from costmodel.dataset.importers._entry import EntryError, decision
+from costmodel.dataset.sources._entry import EntryError, decision
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Device, Platform, part_of

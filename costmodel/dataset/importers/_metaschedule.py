@@ -16,15 +16,18 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import InputFile, LowerTraces, ReadOptions
-from costmodel.dataset.importers._entry import MOST_S, EntryError, seconds
-from costmodel.dataset.importers._json import parse_json
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import needed_platform, platform_file_for
-from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels, OurKernels
-from costmodel.dataset.importers.metaschedule._program import Program, ReplayDiffersError
-from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
+from costmodel.dataset.importers._metaschedule_traces import (
+    ForeignKernels,
+    OurKernels,
+    Program,
+    ReplayDiffersError,
+)
+from costmodel.dataset.importers._trace_worker import TraceWorker
+from costmodel.dataset.sources._base import InputFile, LowerTraces, ReadOptions
+from costmodel.dataset.sources._document import parse_json
+from costmodel.dataset.sources._entry import MOST_S, EntryError, seconds
+from costmodel.dataset.sources._platform_file import needed_platform, platform_file_for
+from costmodel.dataset.sources._source import Origin, Reject, Source
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
 from costmodel.reading import is_file, read_lines

@@ -1,11 +1,20 @@
-"""Checks of a foreign entry that all importers share."""
+"""Entries of foreign files: checks of what stands there, and the records that our exports attach.
+
+An entry that we export has one more field, ``costmodel``: the list of the records that it stands for. Other
+programs ignore it. A reader believes it only if the rest of the entry is what those records show, so that a
+file that was changed by hand is noticed.
+"""
 
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from costmodel.records._candidate import Decision
+from costmodel.records._measurement import Measurement
 
 # How many of each unit make a second.
 PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -106,3 +115,38 @@ def utc(timestamp: Any) -> str:
         return time.astimezone(UTC).isoformat() if time and time.tzinfo else ""
     except (TypeError, ValueError, OverflowError):
         raise EntryError("timestamp must be ISO 8601") from None
+
+
+KEY = "costmodel"
+# Beyond, a format's milliseconds would overflow; the records keep the number.
+_MOST_MS = 1e300
+
+Show = Callable[[Sequence[Measurement]], Mapping[str, Any]]
+
+
+def with_records(records: Sequence[Measurement], show: Show) -> dict[str, Any]:
+    """The entry of a foreign format that stands for these records."""
+    return {**show(records), KEY: msgspec.to_builtins(list(records))}
+
+
+def records_behind(entry: Any, show: Show) -> list[Measurement]:
+    """The records behind an entry, the inverse of ``with_records``.
+
+    Raises:
+        EntryError: It has none, or shows something else than they do.
+    """
+    if not isinstance(entry, dict) or not entry.get(KEY):
+        raise EntryError(f"an entry of a file written by costmodel must have its records in {KEY}")
+    try:
+        records = msgspec.json.decode(msgspec.json.encode(entry[KEY]), type=list[Measurement])
+        shown = {**show(records), KEY: entry[KEY]}
+    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        raise EntryError("the records of an entry must follow the schema of this version") from None
+    if any(name not in entry or entry[name] != value for name, value in shown.items()):
+        raise EntryError("an entry must agree with its records, but it was changed")
+    return records
+
+
+def milliseconds(latencies_s: Sequence[float]) -> list[float]:
+    """Repeats in the unit of Kernel Tuner and T4."""
+    return [min(latency * 1e3, _MOST_MS) for latency in latencies_s]

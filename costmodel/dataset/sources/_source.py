@@ -1,5 +1,6 @@
-"""Contents of one file, and its rejected entries."""
+"""What was read from one file: measurements, choices, and what cannot be believed, with where it is from."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Any, Self
 
 import msgspec
 
-from costmodel.dataset.importers._spool import RecordSpool
+from costmodel.dataset.sources._spool import RecordSpool
+from costmodel.dataset.table._files import sha256_of
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
@@ -168,3 +170,55 @@ def _keep(measurements: list[Measurement], spool: RecordSpool) -> list[Reject]:
             return [Reject("each number must fit into 64 bits", measurements[0])]
         return [reject for each in measurements for reject in _keep([each], spool)]
     return []
+
+
+_LONGEST = 4096  # characters of an entry that a reject shows
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A foreign file: each row of a dataset, and each reject, can be traced to it.
+
+    Attributes:
+        name: The file's name.
+        sha256: Its checksum.
+    """
+
+    name: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """The file's name and checksum.
+
+        Raises:
+            CostModelError: It cannot be read.
+        """
+        try:
+            return cls(path.name, sha256_of(path))
+        except OSError as error:
+            raise CostModelError(f"Cannot read {path}: {error.strerror}.") from None
+
+    @property
+    def text(self) -> str:
+        """The name and the beginning of the checksum, for the software versions of a platform."""
+        return f"{self.name} sha256:{self.sha256[:16]}"
+
+    def reject(self, reason: str, entry: Any, number: int | None = None) -> Reject:
+        """What cannot be believed of this file.
+
+        Args:
+            reason: What must hold and does not.
+            entry: What stands there; the beginning of a long one is kept.
+            number: Its row or line, from 1, where entries have one.
+        """
+        place = {} if number is None else {"number": number}
+        shown = _text(entry)[:_LONGEST].encode(errors="replace").decode()
+        return Reject(reason, {"file": self.name, "sha256": self.sha256, **place, "entry": shown})
+
+
+def _text(entry: Any) -> str:
+    try:
+        return entry if isinstance(entry, str) else json.dumps(entry, default=str)
+    except RecursionError:
+        return "nested too deeply to be shown"

@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-from costmodel.dataset.importers._document import Document
-from costmodel.dataset.importers._source import Source
+from costmodel.dataset.sources._document import Document
+from costmodel.dataset.sources._source import Source
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 from costmodel.reading import open_unpacked, refusing
 from costmodel.records._workload import Workload

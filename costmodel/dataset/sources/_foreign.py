@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from costmodel.dataset.importers._base import ReadOptions
-from costmodel.dataset.importers._platform_file import PlatformFile
+from costmodel.dataset.sources._base import ReadOptions
+from costmodel.dataset.sources._platform_file import PlatformFile
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Workload

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from costmodel.dataset.importers._entry import EntryError
+from costmodel.dataset.sources._entry import EntryError
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._platform import TargetKind
@@ -24,6 +24,7 @@ from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._traced_program import TracedProgram
+
 
 _MOST_S = 60.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
 _MOST_START_S = 300.0  # on a busy machine

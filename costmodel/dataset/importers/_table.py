@@ -1,4 +1,4 @@
-"""Tables of other programs: CSV, plain or gzipped, and Parquet, read with a column map."""
+"""Which column of a table is what: a TOML file that someone writes for a table of another program."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._source import Entry, Source
-from costmodel.dataset.importers.tables._blocks import Block, csv_blocks
-from costmodel.dataset.importers.tables._column_map import ColumnMap, read_column_map
-from costmodel.dataset.importers.tables._columns import ColumnReader
-from costmodel.dataset.importers.tables._row import RowReader
+from costmodel.dataset.importers._table_columns import Block, ColumnReader, csv_blocks
+from costmodel.dataset.importers._table_rows import ColumnMap, RowReader, read_column_map
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._source import Entry, Origin, Source
 from costmodel.errors import CostModelError
 from costmodel.reading import Stream, open_unpacked, refusing
 from costmodel.threads import make_ahead

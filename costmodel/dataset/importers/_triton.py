@@ -1,26 +1,89 @@
-"""Caches of ``triton.autotune``: every config of one kernel and one key, with its timing.
+"""Configs of Triton's kernels: caches of ``triton.autotune``, and lists of best MoE configs.
 
 With ``cache_results=True`` Triton keeps ``<kernel>.autotune.json``: an object of ``key``, a list, and
 ``configs_timings``, a list of ``[config, milliseconds]``. The timings are the median and the quantiles of 20
 and 80 %, infinite where a config could not be compiled or has too little memory. Source: Triton 3.4,
 ``python/triton/runtime/autotuner.py`` (``Autotuner.check_disk_cache``).
+
+vLLM and SGLang ship ``E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json``: an object of the
+config that was fastest for each number of tokens. Nothing says how long any of them takes, so they are
+choices and no measurements. Source: vLLM 0.11, ``model_executor/layers/fused_moe/fused_moe.py``
+(``get_config_file_name``).
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, decision, seconds
-from costmodel.dataset.importers._foreign import find_given_workload, make_candidate, workload_of_arguments
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.importers._source import Entry, Repair, Source
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, decision, seconds
+from costmodel.dataset.sources._foreign import (
+    find_given_workload,
+    foreign_workload,
+    make_candidate,
+    workload_of_arguments,
+)
+from costmodel.dataset.sources._platform_file import (
+    PlatformFile,
+    add_software,
+    find_named_device,
+    locate,
+    needed_platform,
+    platform_file_for,
+)
+from costmodel.dataset.sources._source import Choice, Entry, Origin, Reject, Repair, Source
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Decision
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
+
+_VERSION = "triton_version"
+_SIZE = r"[1-9]\d{0,14}"
+_NAME = re.compile(rf"E=({_SIZE}),N=({_SIZE}),device_name=([^,]+)(.*)\.json(?:\.gz)?", re.ASCII)
+
+
+def read_moe(file: InputFile, options: ReadOptions) -> Source:
+    """Read the choices of a file; its name says the experts, the device and the types.
+
+    Raises:
+        CostModelError: Its name is another.
+    """
+    found = _NAME.fullmatch(file.path.name)
+    if not found:
+        raise CostModelError(
+            f"{file.path} must have the name that vLLM and SGLang give such a file, as in "
+            "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json: it says what they are for."
+        )
+    experts, columns, device, variant = found.groups()
+    name = device.replace("_", " ")
+    where = locate(find_named_device(name), name, platform_file_for(file.path, options.platform))
+    dims = {"e": int(experts), "n": int(columns)}
+    return Source.of(file.path, _choices(file, variant, dims, where.platform))
+
+
+def _choices(
+    file: InputFile, variant: str, dims: dict[str, int], platform: Platform
+) -> Iterator[Choice | Reject]:
+    origin, fields = Origin.of(file.path), dict(file.document.fields)
+    version = fields.pop(_VERSION, "")
+    versions = {"triton": version} if isinstance(version, str) and version else {}
+    platform = add_software(platform, {**versions, "moe_configs": origin.text})
+    for tokens, config in fields.items():
+        try:
+            yield _choice(tokens, config, variant, dims, platform)
+        except EntryError as error:
+            yield origin.reject(str(error), {tokens: config})
+
+
+def _choice(tokens: str, config: Any, variant: str, dims: dict[str, int], platform: Platform) -> Choice:
+    if not re.fullmatch(_SIZE, tokens, re.ASCII) or not isinstance(config, dict) or not config:
+        raise EntryError("an entry must be a number of tokens with a config")
+    workload = foreign_workload("moe", "fused_moe", variant, {**dims, "m": int(tokens)})
+    decisions = {name: decision(value) for name, value in config.items()}
+    return Choice(make_candidate("moe", workload, decisions, None), platform)
+
 
 _TIMINGS = "configs_timings"
 _NOT_CHOSEN = ("pre_hook",)  # of a config: it prepares the inputs

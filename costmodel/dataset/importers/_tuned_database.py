@@ -13,15 +13,13 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._base import InputFile, ReadOptions
-from costmodel.dataset.importers._entry import EntryError, seconds, utc
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._platform_file import find_named_device, platform_file_for
-from costmodel.dataset.importers._source import Reject, Source
-from costmodel.dataset.importers.metaschedule._database import NO_REASON
-from costmodel.dataset.importers.metaschedule._kernels import ForeignKernels
-from costmodel.dataset.importers.metaschedule._trace import config_of_trace
-from costmodel.dataset.importers.metaschedule._trace_worker import TraceWorker
+from costmodel.dataset.importers._metaschedule import NO_REASON
+from costmodel.dataset.importers._metaschedule_traces import ForeignKernels, config_of_trace
+from costmodel.dataset.importers._trace_worker import TraceWorker
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._entry import EntryError, seconds, utc
+from costmodel.dataset.sources._platform_file import find_named_device, platform_file_for
+from costmodel.dataset.sources._source import Origin, Reject, Source
 from costmodel.records._candidate import Candidate
 from costmodel.records._line_file import LineFile
 from costmodel.records._measurement import Measurement, Outcome

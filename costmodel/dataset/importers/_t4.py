@@ -1,4 +1,4 @@
-"""One result of a T4 file and the measurement that it stands for.
+"""T4 files: results of any auto-tuner in the format that the community agreed on.
 
 Source: results schema 1.0.0 of T4, a format of the auto-tuning community
 (https://github.com/odgaard/TuningSchema, branch T4, ``results-schema.json``; a copy is
@@ -8,14 +8,28 @@ Source: results schema 1.0.0 of T4, a format of the auto-tuning community
 public hub leave that empty, and name the unit in ``metadata.timeunit``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
-from costmodel.dataset.importers._exported import milliseconds
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._document import Document
+from costmodel.dataset.sources._entry import (
+    KEY,
+    PER_SECOND,
+    EntryError,
+    decision,
+    factors,
+    milliseconds,
+    records_behind,
+    seconds,
+    utc,
+)
+from costmodel.dataset.sources._platform_file import needed_platform, platform_file_for
+from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome
@@ -150,3 +164,57 @@ def _decision(value: Any) -> Decision:
 
 def _show(value: Decision) -> int | float | str | list[int]:
     return list(value) if isinstance(value, tuple) else value
+
+
+def read_t4(file: InputFile, options: ReadOptions) -> Source:
+    """What a T4 file holds. A file that we exported gives the records that it was made of.
+
+    Others do not say where they were measured, nor what: the file of the platform does, or the options.
+
+    Raises:
+        CostModelError: It has no list of results, or nothing says the platform or the workload.
+    """
+    path, document = file.path, file.document
+    if "results" not in document.counts:
+        raise CostModelError(
+            f"{path} must be a T4 file with a list of results, but its results are not a list."
+        )
+    origin = Origin.of(path)
+    if KEY in document:
+        return Source.of(path, _own_records(document, origin))
+    where = needed_platform(platform_file_for(path, options.platform), path)
+    workloads = options.workloads
+    workload = where.workload or (workloads[0] if len(workloads) == 1 else None)
+    if workload is None:
+        raise CostModelError(
+            f"A T4 file does not name its workload, so exactly one must be given for {path.name}, but got "
+            f"{len(workloads)}. Give `--workload suite.kernel-x4096`, or write the name as `workload` in "
+            "the platform file."
+        )
+    software = {**where.platform.software, "t4_file": origin.text}
+    measured_on = msgspec.structs.replace(where.platform, software=software)
+
+    unit = _time_unit(document.fields.get("metadata"))
+
+    def entries() -> Iterator[Measurement | Reject]:
+        for number, (_, result) in enumerate(document.entries("results"), start=1):
+            try:
+                yield read_result(result, workload, measured_on, unit)
+            except EntryError as error:
+                yield origin.reject(str(error), result, number)
+
+    return Source.of(path, entries())
+
+
+def _time_unit(metadata: Any) -> str:
+    """The unit that a file names for all of its runtimes; empty if it names none."""
+    unit = metadata.get("timeunit") if isinstance(metadata, dict) else None
+    return unit if isinstance(unit, str) else ""
+
+
+def _own_records(document: Document, origin: Origin) -> Iterator[Measurement | Reject]:
+    for number, (_, result) in enumerate(document.entries("results"), start=1):
+        try:
+            yield from records_behind(result, show_result)
+        except EntryError as error:
+            yield origin.reject(str(error), result, number)

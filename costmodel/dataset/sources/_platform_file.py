@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from costmodel.dataset.importers._source import Repair
+from costmodel.dataset.sources._source import Repair
 from costmodel.errors import CostModelError
 from costmodel.reading import is_file, read_toml
 from costmodel.records._device_table import find_device

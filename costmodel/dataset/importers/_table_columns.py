@@ -1,23 +1,138 @@
-"""Blocks of a table of another program: what repeats is read once, and latencies all at once."""
+"""A CSV file in blocks of lines, as columns where they are plain, and what is read of whole columns."""
 
-from collections.abc import Callable, Iterator, Sequence
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from io import BytesIO
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.importers._entry import LEAST_S, MOST_S, PER_SECOND, EntryError
-from costmodel.dataset.importers._origin import Origin
-from costmodel.dataset.importers._source import Entry
-from costmodel.dataset.importers.tables._blocks import Block, RowError
-from costmodel.dataset.importers.tables._column_map import Column
-from costmodel.dataset.importers.tables._row import Row, RowReader
+from costmodel.dataset.importers._table_rows import Column, Row, RowReader
+from costmodel.dataset.sources._entry import LEAST_S, MOST_S, PER_SECOND, EntryError
+from costmodel.dataset.sources._source import Entry, Origin
 from costmodel.dataset.table._columns import codes_of, number
 from costmodel.dataset.table._records import Records
+from costmodel.reading import Stream, lines_of
 from costmodel.records._measurement import Measurement, Outcome
+
+MOST_LINE = 2**20
+MOST_TOTAL = 4 * 2**30
+_MOST_CELL = 2**17  # characters that Python's reader takes
+_BLOCK = 2**25  # bytes; what repeats in a block is read once
+_ROWS = 4096  # of a block that is read row by row
+
+Cells = dict[str, Any]
+
+
+class RowError(EntryError):
+    """A row that has no cells to speak of, and what stands there."""
+
+    def __init__(self, reason: str, shown: str) -> None:
+        super().__init__(reason)
+        self.shown = shown
+
+
+# Rows that stand together: an Arrow table of texts, or a list.
+Block = Any
+
+
+def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], Block]]:
+    """The header with each block of rows, one after the other; the first block has none.
+
+    Raises:
+        ValueError: A line, or the file, is too long.
+        csv.Error: The header is no CSV.
+    """
+    lines = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL)
+    first = next(lines, b"")
+    reader = _reader(chain([first], lines), delimiter, "utf-8-sig")
+    header: list[str] = next(reader, [])
+    yield header, []
+    rows = partial(_row_blocks, header=header, delimiter=delimiter)
+    before, total = reader.line_num, len(first)
+    while text := _next_block(file):
+        total += len(text)
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        longest = int(np.diff(ends, prepend=-1, append=len(text) - 1).max())
+        if longest > MOST_LINE:
+            raise ValueError(f"a line must have at most {MOST_LINE:,} bytes, but one has more")
+        if total > MOST_TOTAL:
+            raise ValueError(f"it must have at most {MOST_TOTAL:,} bytes unpacked, but has more")
+        if b'"' in text:  # a cell may go on in the next block
+            rest = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL - total)
+            yield from ((header, each) for each in rows(chain(BytesIO(text), rest), before=before))
+            return
+        table = _table(text, header, delimiter) if longest < _MOST_CELL and _is_plain(text) else None
+        if table is not None:
+            yield header, table
+        else:
+            yield from ((header, each) for each in rows(BytesIO(text), before=before))
+        before += len(ends)
+
+
+def _next_block(file: Stream) -> bytes:
+    """Some whole lines."""
+    text = file.read(_BLOCK)
+    return text if text.endswith(b"\n") else text + file.readline(MOST_LINE + 1)
+
+
+def _is_plain(text: bytes) -> bool:
+    """Whether each line is a row for any reader of CSV."""
+    return b"\0" not in text and text.count(b"\r") == text.count(b"\r\n")
+
+
+def _table(text: bytes, header: Sequence[str], delimiter: str) -> Any:
+    """The cells of lines as texts; None where they have not as many as the header, or are no UTF-8."""
+    names = list(map(str, range(len(header))))
+    try:
+        return pa_csv.read_csv(
+            pa.BufferReader(text),
+            pa_csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
+            pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+            pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        ).rename_columns(list(header))
+    except (pa.ArrowInvalid, UnicodeError):
+        return None
+
+
+def _reader(lines: Iterable[bytes], delimiter: str, encoding: str = "utf-8") -> Any:
+    """Python's reader of CSV."""
+    # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
+    texts = (line.decode(encoding, "surrogateescape") for line in lines)
+    return csv.reader(texts, delimiter=delimiter, strict=True)
+
+
+def _row_blocks(
+    lines: Iterable[bytes], *, header: Sequence[str], delimiter: str, before: int
+) -> Iterator[list[Cells | RowError]]:
+    """The rows of lines, of which so many stand before."""
+    reader = _reader(lines, delimiter)
+    block: list[Cells | RowError] = []
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            break
+        except csv.Error:
+            reason = "a row must be CSV: quotes closed, and no cell beyond 131,072 characters"
+            block.append(RowError(reason, f"it ends in line {before + reader.line_num} of the file"))
+            continue
+        if len(cells) == len(header):
+            block.append(dict(zip(header, cells, strict=True)))
+        elif cells:
+            block.append(RowError("a row must have as many cells as the header", str(cells)))
+        if len(block) == _ROWS:
+            yield block
+            block = []
+    yield block
+
 
 T = TypeVar("T")
 Codes = NDArray[np.int64]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from costmodel.dataset.importers._entry import EntryError
+from costmodel.dataset.sources._entry import EntryError
 from costmodel.errors import CostModelError
 from costmodel.reading import read_lines, refusing
 

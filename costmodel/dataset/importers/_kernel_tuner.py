@@ -1,0 +1,284 @@
+"""Cache files of Kernel Tuner, plain or gzipped: every config of one kernel measured on one device.
+
+Kernel Tuner (https://github.com/KernelTuner/kernel_tuner) stores milliseconds: ``times`` holds the repeats
+and ``time`` their mean, or the name of a failure; newer versions write that as ``__error__``, without a time.
+Entries measured through HIP may hold ``[0, ms]`` for a number. What our exports show of a record follows the
+cache schema 1.1.0 (``kernel_tuner/schema/cache/1.1.0/schema.json``), which allows more fields than it names.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from costmodel.dataset.importers._tuned_kernel import SM_PERCENTAGE, TunedKernel
+from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._document import Document
+from costmodel.dataset.sources._entry import KEY, EntryError, milliseconds, records_behind, seconds, utc
+from costmodel.dataset.sources._platform_file import (
+    SUFFIX,
+    MeasuredOn,
+    PlatformFile,
+    ProblemSize,
+    Size,
+    add_software,
+    find_named_device,
+    locate,
+    platform_file_for,
+)
+from costmodel.dataset.sources._source import Entry, Origin, Overhead, Reject, Repair, Source
+from costmodel.errors import CostModelError
+from costmodel.records._candidate import Config, Decision
+from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform
+
+FAILURES = {
+    "InvalidConfig": Outcome.INVALID_CONFIG,
+    "CompilationFailedConfig": Outcome.COMPILE_ERROR,
+    "RuntimeFailedConfig": Outcome.LAUNCH_ERROR,
+}
+_ERROR = "__error__"
+_TOLERANCE = 0.01  # of the mean; rounding stays far below, another set of repeats does not
+
+
+def read_entry(kernel: TunedKernel, key: str, entry: Any) -> Measurement:
+    """The measurement that an entry holds.
+
+    Raises:
+        EntryError: It contradicts itself or the cache, or a number is not one.
+    """
+    if not isinstance(entry, dict):
+        raise EntryError("an entry must be an object")
+    outcome, latencies_s = _result(entry)
+    return Measurement(
+        candidate=kernel.candidate(_values(kernel, key, entry)),
+        platform=kernel.platform_of(entry),
+        outcome=outcome,
+        latencies_s=latencies_s,
+        runs_per_repeat=1 if latencies_s else 0,
+        measured_at=utc(entry.get("timestamp", "")),
+        error="" if latencies_s else _failure(entry),
+    )
+
+
+def repairs(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What of an entry that `read_entry` accepts is not read as it is written, a clause each."""
+    time, repeats = entry.get("time"), entry.get("times") or []
+    if isinstance(time, str):
+        yield f"time is the text {time}, which is read as that failure"
+    if isinstance(_failure(entry), str):
+        if repeats:
+            yield "a failed config has times, which are left out"
+    elif any(isinstance(value, list) for value in (time, *repeats)):
+        yield "time or times hold pairs [0, ms], of which the second number is read"
+    elif not repeats:
+        yield "times are missing, and time is read as the only repeat"
+
+
+def overheads(entry: Mapping[str, Any], latencies_s: Sequence[float]) -> Iterator[float]:
+    """What an accepted entry says of the time that measuring took, in terms of its repeats; once or not."""
+    took_ms = entry.get("benchmark_time")
+    if latencies_s and isinstance(took_ms, int | float) and 0 < took_ms < math.inf:
+        yield took_ms / (1e3 * sum(latencies_s))
+
+
+def _values(kernel: TunedKernel, key: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The entry, which has a value for each parameter and is where its key says."""
+    if not entry.keys() >= kernel.parameters.keys():
+        raise EntryError("an entry must have a value for each of tune_params_keys")
+    if key != ",".join(str(entry[name]) for name in kernel.parameters):
+        raise EntryError("the key of an entry must list its parameters' values")
+    return entry
+
+
+def _failure(entry: Mapping[str, Any]) -> Any:
+    """The name of the failure that an entry holds; of one that does not fail, something else."""
+    return entry.get(_ERROR, entry.get("time"))
+
+
+def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
+    """Outcome and seconds of each repeat.
+
+    A failure stays one where repeats are given: the kernel ran, and the suite did not accept it.
+    """
+    time, failure = entry.get("time"), _failure(entry)
+    if isinstance(failure, str):
+        if failure not in FAILURES:
+            raise EntryError(f"time must be a number or one of {', '.join(FAILURES)}")
+        return FAILURES[failure], ()
+    mean_s, repeats = _seconds(time), entry.get("times") or [time]
+    if not isinstance(repeats, list):
+        raise EntryError("times must be a list")
+    latencies_s = tuple(_seconds(repeat) for repeat in repeats)
+    if not math.isclose(fmean(latencies_s), mean_s, rel_tol=_TOLERANCE):
+        raise EntryError(f"time must be the mean of times, within {_TOLERANCE:.0%}")
+    return Outcome.OK, latencies_s
+
+
+def _seconds(value: Any) -> float:
+    match value:
+        case [0, number] | number if isinstance(number, int | float) and not isinstance(number, bool):
+            return seconds(number, 1e3, "time and times")
+    raise EntryError("time and times must be numbers or pairs [0, ms]")
+
+
+_NOT_CHOSEN = "-"  # what a config shows of a parameter that its sketch has not
+_SHOWN_FAILURES = {outcome: name for name, outcome in FAILURES.items()}
+_SHOWN_FAILURES |= dict.fromkeys(
+    (Outcome.TIMEOUT, Outcome.WRONG_RESULT), _SHOWN_FAILURES[Outcome.LAUNCH_ERROR]
+)
+# The schema wants them, and our records do not have them.
+_UNKNOWN_TIMES = dict.fromkeys(
+    ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time"), 0.0
+)
+
+
+def show_config(names: Sequence[str], config: Config) -> dict[str, int | float | str]:
+    """The value of each parameter; factors of a tile as in ``4x1x16``."""
+    return {name: _show(config.decisions.get(name, _NOT_CHOSEN)) for name in names}
+
+
+def show_key(names: Sequence[str], config: Config) -> str:
+    """The key of a config in a cache."""
+    return ",".join(map(str, show_config(names, config).values()))
+
+
+def show_entry(names: Sequence[str], records: Sequence[Measurement]) -> dict[str, Any]:
+    """The entry of these records of one config: it shows the first.
+
+    A parameter that has the name of a field, such as ``time``, is not shown: Kernel Tuner cannot have it.
+
+    Args:
+        names: The cache's ``tune_params_keys``.
+        records: The first is shown, in milliseconds; a failure by the nearest that Kernel Tuner knows.
+    """
+    first = records[0]
+    times = milliseconds(first.latencies_s)
+    return {
+        **show_config(names, first.candidate.config),
+        "time": fmean(times) if times else _SHOWN_FAILURES[first.outcome],
+        "times": times,
+        **_UNKNOWN_TIMES,
+        "timestamp": first.measured_at,
+    }
+
+
+def _show(value: Decision) -> int | float | str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+class _Cache(msgspec.Struct):
+    """The fields of a cache that are read, but for its entries."""
+
+    device_name: str
+    kernel_name: str
+    tune_params_keys: list[str]
+    tune_params: dict[str, list[int | float | str | bool]]
+    problem_size: ProblemSize | Size | None = None
+
+
+class _OwnCache(msgspec.Struct):
+    """The fields that are read of a cache that we exported: its entries have their records with them."""
+
+    tune_params_keys: list[str]
+
+
+def read_kernel_tuner(file: InputFile, options: ReadOptions) -> Source:
+    """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
+
+    The device is that of the platform file beside it; else the one that the cache names, or the file's own
+    name where it names none. Its figures are those of the table of devices, or of the platform file of the
+    options where that describes this device. The platform's software says the file and its checksum, so that
+    each row can be traced to its entry: its key lists the values of the row's config. A file that our export
+    wrote gives the records that it was made of.
+
+    Raises:
+        CostModelError: The file is no cache.
+    """
+    path, document = file.path, file.document
+    origin = Origin.of(path)
+    try:
+        if "cache" not in document.counts:
+            raise ValueError("it must have an object `cache`")  # noqa: TRY301 (told below like what else is wrong)
+        if KEY in document:
+            own = msgspec.convert(document.fields, _OwnCache)
+            return Source.of(path, _own_records(own, document, origin))
+        cache = msgspec.convert(document.fields, _Cache)
+        found = platform_file_for(path, options.platform)
+        where = _locate(cache.device_name.strip(), path, found)
+        kernel = _kernel(cache, _problem_size(cache, path, found, options), where.platform, origin)
+    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
+    count = document.counts["cache"]
+    entries = chain(_entries(document, kernel, origin), where.repairs(count))
+    covered = {} if SM_PERCENTAGE in kernel.parameters else {kernel.workload.name: count}
+    return Source.of(path, entries, covered, closed=document.closed)
+
+
+def _entries(document: Document, kernel: TunedKernel, origin: Origin) -> Iterator[Entry]:
+    for key, entry in document.entries("cache"):
+        try:
+            yield (measurement := read_entry(kernel, key, entry))
+        except EntryError as error:
+            yield origin.reject(str(error), {key: entry})
+        else:
+            yield from map(Repair, repairs(entry))
+            yield from map(Overhead, overheads(entry, measurement.latencies_s))
+
+
+def _own_records(cache: _OwnCache, document: Document, origin: Origin) -> Iterator[Measurement | Reject]:
+    show = partial(show_entry, cache.tune_params_keys)
+    for key, entry in document.entries("cache"):
+        try:
+            yield from records_behind(entry, show)
+        except EntryError as error:
+            yield origin.reject(str(error), {key: entry})
+
+
+def _kernel(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin) -> TunedKernel:
+    """What all entries share.
+
+    Raises:
+        ValueError: The cache contradicts itself.
+    """
+    names = cache.tune_params_keys
+    if sorted(names) != sorted(cache.tune_params) or len(set(names)) < len(names):
+        raise ValueError("tune_params must contain each name of tune_params_keys once")
+    parameters = {name: cache.tune_params[name] for name in names}
+    platform = add_software(where, {"kernel_tuner_cache": origin.text})
+    return TunedKernel.of(cache.kernel_name, parameters, sizes, platform)
+
+
+def _locate(said: str, path: Path, found: PlatformFile | None) -> MeasuredOn:
+    """Find the platform of a cache that names this device, or of the file's name where that is empty."""
+    if said:
+        return locate(find_named_device(said), said, found)
+    name = path.name.partition(".")[0]
+    device = find_named_device(name)
+    if found is None:
+        whole = Platform(device, "whole", device.sms, device.sms)
+        return MeasuredOn(whole, f"device_name is empty, and {device.name} is from the file's name")
+    return MeasuredOn(found.platform) if found.is_beside or not device.sms else locate(device, name, found)
+
+
+def _problem_size(
+    cache: _Cache, path: Path, found: PlatformFile | None, options: ReadOptions
+) -> tuple[int, ...]:
+    """The sizes that the cache says, or else its platform file, or else the options.
+
+    Raises:
+        CostModelError: Nothing says them.
+    """
+    said = (cache.problem_size,) if isinstance(cache.problem_size, int) else cache.problem_size
+    sizes = said or (found.problem_size if found else ()) or options.problem_size
+    if not sizes:
+        raise CostModelError(
+            f"{path} must contain its problem_size, but does not. Give `--problem-size 4096,4096`, x first, "
+            f"or write `problem_size = [4096, 4096]` into {path.name}{SUFFIX} next to it."
+        )
+    return sizes

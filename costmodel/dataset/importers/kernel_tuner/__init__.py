@@ -1,1 +1,0 @@
-"""Cache files of Kernel Tuner."""

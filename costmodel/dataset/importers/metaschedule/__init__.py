@@ -1,1 +1,0 @@
-"""JSON databases of TVM's MetaSchedule."""

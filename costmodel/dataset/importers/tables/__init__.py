@@ -1,1 +1,0 @@
-"""Tables of other programs: CSV and Parquet."""

@@ -1,0 +1,1 @@
+"""What importers are made of: an open file, its entries, where they were measured, what is kept of them."""
