@@ -44,8 +44,7 @@ _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "xpu": (), "cpu": ("llvm"
 
 def read_metaschedule(file: InputFile, options: ReadOptions) -> Source:
     """Read a database; see ``_entries``."""
-    with TraceWorker.opened() as worker:
-        return Source.of(file.path, _entries(file.path, options, worker))
+    return Source.of(file.path, _entries(file.path, options, TraceWorker.shared()))
 
 
 def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:

@@ -1,17 +1,17 @@
 """Traces of others, applied by TVM in a process of their own, because some of them end it.
 
 TVM checks many an instruction with assertions that abort the process, or not at all. The process is kept for
-all traces of a database, and replaced when one has ended it. Questions and answers are lines of JSON.
+all databases, and replaced when a trace has ended it. Questions and answers are lines of JSON.
 """
 
+import atexit
 import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+import threading
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._traced_program import TracedProgram
 
 
-_MOST_S = 60.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
+_MOST_S = 20.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
 _MOST_START_S = 300.0  # on a busy machine
 _MOST_DEATHS = 20  # each takes as long as loading TVM does
 _READY = b"ready\n"
@@ -50,21 +50,23 @@ class _Question(msgspec.Struct):
 
 
 class TraceWorker:
-    """A process that applies traces; it starts with the first, and ends with the block of ``opened``."""
+    """A process that applies traces. It starts with the first, and ends with this process.
+
+    A thread asks at a time: the others wait.
+    """
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
         self._deaths = 0
+        atexit.register(self._end)
 
     @classmethod
-    @contextmanager
-    def opened(cls) -> Iterator["TraceWorker"]:
-        """Open a worker for a block."""
-        worker = cls()
-        try:
-            yield worker
-        finally:
-            worker._end()
+    def shared(cls) -> "TraceWorker":
+        """Return the worker of this process for a new database: loading TVM takes seconds."""
+        worker = _shared_worker(os.getpid())
+        worker._deaths = 0
+        return worker
 
     def replay(self, program: tuple[str, str], trace: Any) -> Any:
         """Return the trace that TVM keeps of a replay, in JSON; None where it cannot be replayed.
@@ -107,6 +109,10 @@ class TraceWorker:
             line = msgspec.json.encode(question) + b"\n"
         except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
             raise EntryError("a trace must be JSON of moderate depth, with integers of 64 bits") from None
+        with self._lock:
+            return self._exchange(line)
+
+    def _exchange(self, line: bytes) -> Any:
         process = self._process = self._process or _start()
         assert process.stdin
         try:
@@ -122,6 +128,11 @@ class TraceWorker:
                     f"them, the last time because {how}. Install the version of TVM that wrote the database."
                 ) from None
             raise EntryError(f"TVM must be able to apply a trace, but {how}") from None
+        except (
+            BaseException
+        ):  # an interrupt: the answer that is due must not pass for that of the next question
+            self._end()
+            raise
 
     def _end(self) -> str:
         """End the process, if there is one; returns how it ended."""
@@ -135,6 +146,12 @@ class TraceWorker:
         if code == -signal.SIGKILL:
             return f"it took more than {_MOST_S:g} s"
         return f"it ended its process ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})"
+
+
+@cache
+def _shared_worker(process_id: int) -> TraceWorker:
+    """Return the worker of a process: one that was forked must not ask that of another."""
+    return TraceWorker()
 
 
 def _start() -> "subprocess.Popen[bytes]":

@@ -67,8 +67,7 @@ def read_tuned_database(file: InputFile, options: ReadOptions) -> Source:
     Raises:
         CostModelError: The file is damaged before its last line.
     """
-    with TraceWorker.opened() as worker:
-        return Source.of(file.path, _entries(file.path, options, worker))
+    return Source.of(file.path, _entries(file.path, options, TraceWorker.shared()))
 
 
 def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
