@@ -24,8 +24,7 @@ from costmodel.dataset.sources._foreign import workload_of_arguments
 from costmodel.dataset.sources._platform_file import PlatformFile, platform_file_for
 from costmodel.dataset.sources._source import Origin, Reject, Source
 from costmodel.reading import read_lines
-from costmodel.records._candidate import Candidate, Config, Decision
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._workload import Workload

@@ -19,8 +19,7 @@ from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._entry import EntryError, decision, factors
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.records._candidate import Candidate, Config, Decision
-from costmodel.records._config_batch import SKETCH
+from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
