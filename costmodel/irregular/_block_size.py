@@ -76,7 +76,7 @@ def occupancy_block_size(  # noqa: PLR0913 (one argument a fact)
 
 
 def _blocks_per_sm(size: int, registers: int, shared_bytes: int, sm: StreamingMultiprocessor) -> int:
-    """Blocks that run at once on an SM."""
+    """Return blocks that run at once on an SM."""
     warps = size // _WARP
     of_warp = -(-registers * _WARP // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
     limits = [sm.threads // size, sm.blocks]

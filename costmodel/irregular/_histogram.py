@@ -85,12 +85,12 @@ class Histogram:
 
     @classmethod
     def uniform(cls, rows: int) -> Self:
-        """All rows are equally popular."""
+        """Make all rows equally popular."""
         return cls.of_popularity(np.ones(rows))
 
     @classmethod
     def zipf(cls, alpha: float, rows: int) -> Self:
-        """The i-th row is as popular as ``i ** -alpha``."""
+        """Make the i-th row as popular as ``i ** -alpha``."""
         return cls.of_popularity(np.arange(1, rows + 1, dtype=np.float64) ** -alpha)
 
     @classmethod
@@ -134,18 +134,18 @@ class Histogram:
         return self.piece_shares / np.maximum(self.piece_rows, 1)
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """``(count,)`` rows that are looked up; hot rows are scattered over the table."""
+        """Return ``(count,)`` rows that are looked up; hot rows are scattered over the table."""
         pieces = rng.choice(len(self.piece_shares), count, p=self.piece_shares)
         ends = _edges(self.rows)
         ranks = rng.integers((ends - self.piece_rows)[pieces], ends[pieces])
         return rng.permutation(self.rows).astype(np.int32)[ranks]
 
     def distinct_rows(self, lookups: float) -> float:
-        """Expected number of distinct rows among lookups."""
+        """Return the expected number of distinct rows among lookups."""
         return float(self.piece_rows @ -np.expm1(lookups * self._log_missed()))
 
     def most_lookups(self, lookups: int) -> float:
-        """About how many of the lookups go to the row that is looked up most.
+        """Return about how many of the lookups go to the row that is looked up most.
 
         The largest of n Poisson numbers, by Bernstein's inequality, of the piece where it is largest.
         """
@@ -176,7 +176,7 @@ class Histogram:
         return low
 
     def _log_missed(self) -> FloatArray:
-        """``(6,)`` logarithm of the probability that one lookup is not of a given row of a piece."""
+        """Return ``(6,)`` logarithm of the probability that one lookup is not of a given row of a piece."""
         return np.log1p(-np.minimum(self.row_shares, 1 - 1e-12))
 
 
@@ -198,6 +198,6 @@ def check_indices(indices: NDArray[Any], rows: int) -> None:
 
 
 def _edges(rows: int) -> NDArray[np.int64]:
-    """``(6,)`` rank behind the last row of each piece, the hottest row having rank 0."""
+    """Return ``(6,)`` rank behind the last row of each piece, the hottest row having rank 0."""
     ends = [max(1, rows // part) if part else 1 for part in _PARTS.values()]
     return np.array([*ends, rows], dtype=np.int64)

@@ -14,7 +14,7 @@ Current = NDArray[np.int32]  # (longest delay + 1, neurons), a ring of slots
 
 
 def deliver_by_push(network: Network, spiked: NDArray[np.bool_], current: Current, now: int) -> Current:
-    """The current with the outgoing synapses of the neurons that spiked, one neuron after the other.
+    """Return the current with the outgoing synapses of the neurons that spiked, one neuron after the other.
 
     Args:
         network: Outgoing synapses.
@@ -45,7 +45,7 @@ def deliver_by_pull(incoming: Network, spiked: NDArray[np.bool_], current: Curre
 
 
 def _positions(network: Network, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Positions of the synapses of some rows."""
+    """Return the positions of the synapses of some rows."""
     counts = network.degrees[rows].astype(np.int64)
     before = np.cumsum(counts) - counts
     return np.asarray(np.arange(counts.sum()) + np.repeat(network.row_starts[rows] - before, counts))
@@ -117,7 +117,7 @@ class Shard:
 
 
 def shard(network: Network, parts: int, rate: float) -> list[Shard]:
-    """Consecutive ranges of neurons of equal cost: incoming synapses x rate + 1 for each neuron.
+    """Return consecutive ranges of neurons of equal cost: incoming synapses x rate + 1 for each neuron.
 
     A range ends where the costs up to there are nearest to its share of all, so that its cost is within that
     of one neuron of the ideal. It is empty only where one neuron costs more than a share.
@@ -142,7 +142,7 @@ def shard(network: Network, parts: int, rate: float) -> list[Shard]:
 
 
 def _nearest(rising: NDArray[np.float64], wanted: NDArray[np.float64]) -> list[int]:
-    """Positions of the values nearest to those wanted; of two as near the first."""
+    """Return the positions of the values nearest to those wanted; of two as near the first."""
     above = np.clip(np.searchsorted(rising, wanted), 1, len(rising) - 1)
     is_below = wanted - rising[above - 1] <= rising[above] - wanted
     found: list[int] = (above - is_below).tolist()

@@ -10,7 +10,7 @@ _SIDES = (128, 64, 32, 16)  # of blocks that PyTorch's kernels for BSR take, whi
 
 
 def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs as a matrix, and the weights in each of PyTorch's formats that holds just what is kept.
+    """Return inputs as a matrix, and the weights in each of PyTorch's formats that holds just what is kept.
 
     Args:
         tensors: The layer's flat arrays by name: ``x``, ``W``, ``values``, ``indices`` and ``y``, and where
@@ -32,7 +32,7 @@ def torch_formats(tensors: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def torch_linear(formats: Mapping[str, Any], name: str) -> Any:
-    """``(m, n)`` the layer's output with weights in one of ``torch_formats``.
+    """Return ``(m, n)`` the layer's output with weights in one of ``torch_formats``.
 
     Raises:
         InvalidConfigError: They are not in this format.
@@ -59,7 +59,7 @@ def _semi_structured(dense: Any) -> Any:
 
 
 def _bsr(dense: Any, kept: int) -> Any:
-    """The weights in the largest square blocks that have no other zeros; None where there are none."""
+    """Return the weights in the largest square blocks that have no other zeros; None where there are none."""
     for side in _SIDES:
         if dense.shape[0] % side == 0 and dense.shape[1] % side == 0:
             bsr = dense.to_sparse_bsr((side, side))

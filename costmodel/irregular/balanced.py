@@ -76,7 +76,7 @@ class Pattern:
         return self.kept_groups * self.group
 
     def kept_of_row(self, columns: int) -> int:
-        """Weights that are kept of a row of so many columns."""
+        """Return the weights that are kept of a row of so many columns."""
         return columns // self.block * self.kept
 
     @property
@@ -152,7 +152,7 @@ class BalancedMatrix:
         return columns.reshape(len(blocks), -1)
 
     def unpack(self) -> NDArray[Any]:
-        """``(n, k)`` the matrix with its zeros."""
+        """Return ``(n, k)`` the matrix with its zeros."""
         dense = np.zeros(self.shape, self.values.dtype)
         columns = self.column_indices.repeat(self.pattern.vector, axis=0)
         np.put_along_axis(dense, columns, self.values, axis=1)
@@ -218,7 +218,7 @@ _ROWS_OF_A_STEP = 1 << 24  # weights that are looked at together: temporary arra
 
 
 def prune(weights: Weights, sparsity: float, block: int, vector: int = 1, group: int = 1) -> Weights:
-    """Weights with zeros where the smallest of each block were (Cao et al., AAAI 2019, section 3).
+    """Return the weights with zeros where the smallest of each block were (Cao et al., AAAI 2019, section 3).
 
     Groups are compared by the sum of their magnitudes; of equal ones the first is kept. Masks are nested:
     what is kept at one sparsity is kept at each lower one, so that a network can be pruned and trained in
@@ -247,7 +247,7 @@ def prune(weights: Weights, sparsity: float, block: int, vector: int = 1, group:
 
 
 def balanced_mask(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.bool_]:
-    """``(outputs, inputs)`` whether a weight is kept by ``prune``.
+    """Return ``(outputs, inputs)`` whether a weight is kept by ``prune``.
 
     Raises:
         CostModelError: The weights are not finite, or cannot have the pattern.
@@ -264,7 +264,7 @@ def balanced_mask(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.bool_]:
 
 
 def _sizes(weights: NDArray[Any], pattern: Pattern) -> NDArray[np.float32]:
-    """``(vectors, groups)`` sums of magnitudes."""
+    """Return ``(vectors, groups)`` sums of magnitudes."""
     sizes = np.abs(weights).astype(np.float32)
     shape = (-1, pattern.vector, weights.shape[1] // pattern.group, pattern.group)
     sums: NDArray[np.float32] = (
@@ -306,7 +306,7 @@ def _prune_tensor(weights: Any, pattern: Pattern) -> Any:
 def random_layer(
     outputs: int, inputs: int, pattern: Pattern, dtype: DTypeLike, rng: np.random.Generator
 ) -> BalancedMatrix:
-    """Normal weights ``(outputs, inputs)``, pruned, for results of order 1 from normal inputs."""
+    """Return normal weights ``(outputs, inputs)``, pruned, for results of order 1 from normal inputs."""
     weights = rng.standard_normal((outputs, inputs), dtype=np.float32)
     weights *= np.float32(pattern.kept_of_row(inputs) ** -0.5)
     pruned = prune(weights, pattern.sparsity, pattern.block, vector=pattern.vector, group=pattern.group)

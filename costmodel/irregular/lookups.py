@@ -69,7 +69,7 @@ class Bags:
 
     @classmethod
     def of_lengths(cls, lengths: NDArray[Any]) -> Self:
-        """Those with the nearest mean, and the spread that deviates from it most alike.
+        """Return those with the nearest mean, and the spread that deviates from it most alike.
 
         Raises:
             CostModelError: There are no bags.
@@ -108,7 +108,7 @@ class Bags:
         return lengths
 
     def draw_offsets(self, rng: np.random.Generator) -> NDArray[np.int32]:
-        """``(count + 1,)`` first lookup of each bag, and behind the last; bags in any order."""
+        """Return ``(count + 1,)`` first lookup of each bag, and behind the last; bags in any order."""
         return np.concatenate([[0], rng.permutation(self.lengths).cumsum()]).astype(np.int32)
 
     @property
@@ -161,13 +161,13 @@ class Lookups:
 
     @classmethod
     def draw(cls, dims: Mapping[str, int], rng: np.random.Generator) -> Self:
-        """Lookups that have the facts of a workload's dims."""
+        """Return lookups that have the facts of a workload's dims."""
         bags = Bags.of_dims(dims)
         indices = Histogram.of_dims(dims).draw(bags.lookups, rng)
         return cls(dims["r"], indices, bags.draw_offsets(rng))
 
     def dims(self, width: int) -> dict[str, int]:
-        """Dims of the workload that is most like them, of rows of a width."""
+        """Return the dims of the workload that is most like them, of rows of a width."""
         histogram = Histogram.of_indices(self.indices, self.rows)
         return {"d": width, **Bags.of_lengths(self.lengths).dims, **histogram.dims}
 
@@ -194,7 +194,7 @@ _PERIOD = 16_777_213  # a prime: rows begin at different places of the drawn num
 
 
 def row_bytes(width: int) -> float:
-    """Mean bytes of the sectors that a row of so many float32 numbers lies in."""
+    """Return the mean bytes of the sectors that a row of so many float32 numbers lies in."""
     length = _FLOAT_BYTES * width
     return float(length + _SECTOR_BYTES - gcd(length, _SECTOR_BYTES))
 
@@ -205,13 +205,13 @@ def missed_rows(histogram: Histogram, lookups: int, width: int) -> float:
 
 
 def random_table(rows: int, width: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    """``(rows * width,)`` normal numbers, which repeat after millions: drawing them all takes long."""
+    """Return ``(rows * width,)`` normal numbers, which repeat after millions: drawing them all takes long."""
     drawn = rng.standard_normal(min(rows * width, _PERIOD), dtype=np.float32)
     return np.resize(drawn, rows * width)
 
 
 def bag_sums(lookups: Lookups, table: NDArray[Any], weights: NDArray[Any]) -> FloatArray:
-    """``(bags, width)``: the sum over the lookups of each bag of weight x row; 0 of an empty bag.
+    """Return ``(bags, width)``: the sum over the lookups of each bag of weight x row; 0 of an empty bag.
 
     Args:
         lookups: What is looked up.
@@ -225,7 +225,7 @@ def bag_sums(lookups: Lookups, table: NDArray[Any], weights: NDArray[Any]) -> Fl
 def table_gradient(
     lookups: Lookups, gradient: NDArray[Any], weights: NDArray[Any]
 ) -> tuple[NDArray[Any], FloatArray]:
-    """The rows that are looked up, each once, and ``(rows, width)`` the gradient of each.
+    """Return the rows that are looked up, each once, and ``(rows, width)`` the gradient of each.
 
     Args:
         lookups: What is looked up.
@@ -237,7 +237,7 @@ def table_gradient(
 
 
 def _matrix(lookups: Lookups, weights: NDArray[Any]) -> tuple[NDArray[Any], Any]:
-    """The distinct rows, and the sparse ``(bags, distinct rows)`` matrix of the weights."""
+    """Return the distinct rows, and the sparse ``(bags, distinct rows)`` matrix of the weights."""
     from scipy.sparse import csr_array
 
     rows, positions = np.unique(lookups.indices, return_inverse=True)

@@ -64,7 +64,7 @@ class Network:
 
     @classmethod
     def of_rows(cls, row_starts: Any, targets: Any, weights: Any, delays: Any, longest_delay: int) -> Self:
-        """A network of separate arrays, ``(synapses,)`` whole numbers each.
+        """Return a network of separate arrays, ``(synapses,)`` whole numbers each.
 
         Raises:
             CostModelError: As the class; or a weight is not from -128 to 127, or the lengths differ.
@@ -125,7 +125,7 @@ class Network:
         return Network(starts, _in_order(rows, others), self.longest_delay)
 
     def onto(self, neurons: range) -> "Network":
-        """The synapses onto some neurons alone; neurons keep their numbers.
+        """Return the synapses onto some neurons alone; neurons keep their numbers.
 
         Args:
             neurons: Of consecutive numbers.
@@ -137,13 +137,13 @@ class Network:
 
 
 def packed(neurons: Any, weights: Any, delays: Any) -> Words:
-    """``(synapses,)`` words of whole numbers that are in their ranges."""
+    """Return ``(synapses,)`` words of whole numbers that are in their ranges."""
     word = (np.asarray(delays) - 1) << 28 | np.asarray(neurons) << 8 | np.asarray(weights) & 0xFF
     return np.asarray(word, np.uint32)
 
 
 def draw_network(neurons: int, mean_degree: int, longest_delay: int, rng: np.random.Generator) -> Network:
-    """Exactly neurons x mean degree synapses, each between two random neurons, in the order drawn.
+    """Return exactly neurons x mean degree synapses, each between two random neurons, in the order drawn.
 
     Degrees vary as binomial ones do, two neurons may have several synapses ("fixed total number", with
     replacement, in GeNN and NEST), and all weights and delays are equally likely.
@@ -172,7 +172,7 @@ def _starts(counts: NDArray[Any]) -> NDArray[np.int32]:
 
 
 def _in_order(rows: NDArray[np.int32], words: Words) -> Words:
-    """The words by rows, and in a row by their bits: by delay, then neuron."""
+    """Return the words by rows, and in a row by their bits: by delay, then neuron."""
     keys = rows.astype(np.uint64) << np.uint64(32)
     keys |= words
     keys.sort()
@@ -247,14 +247,14 @@ class LifState:
 
     @classmethod
     def at_rest(cls, neurons: int) -> "LifState":
-        """All at 0, and none waits."""
+        """Return all at 0, and none waits."""
         return cls(np.zeros(neurons, np.int32), np.zeros(neurons, np.uint8))
 
 
 def update_neurons(
     neurons: LifNeurons, state: LifState, current: NDArray[np.int32]
 ) -> tuple[LifState, NDArray[np.bool_]]:
-    """The state after a step, and ``(neurons,)`` whether each spikes.
+    """Return the state after a step, and ``(neurons,)`` whether each spikes.
 
     Args:
         neurons: How they behave.
@@ -270,7 +270,7 @@ def update_neurons(
 
 
 def mask_of(spiked: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """``(ceil(neurons / 32),)`` words with a bit a neuron, the first neuron's the lowest."""
+    """Return ``(ceil(neurons / 32),)`` words with a bit a neuron, the first neuron's the lowest."""
     padded = np.zeros(-(-len(spiked) // 32) * 32, np.bool_)
     padded[: len(spiked)] = spiked
     return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
@@ -295,7 +295,7 @@ class Deliveries:
 
 
 def spikes_of_step(neurons: int, rate: int) -> int:
-    """Neurons that spike, exactly.
+    """Return neurons that spike, exactly.
 
     Args:
         neurons: Number of neurons.
@@ -305,7 +305,7 @@ def spikes_of_step(neurons: int, rate: int) -> int:
 
 
 def expected_deliveries(neurons: int, mean_degree: int, longest_delay: int, spikes: int) -> Deliveries:
-    """What so many spikes of a network of ``draw_network`` should reach.
+    """Tell what so many spikes of a network of ``draw_network`` should reach.
 
     Each of K additions meets one of M sums, all equally likely: ``M (1 - (1 - 1/M)^K)`` are met.
 
@@ -319,7 +319,7 @@ def expected_deliveries(neurons: int, mean_degree: int, longest_delay: int, spik
 
 
 def _met(places: float, additions: float) -> float:
-    """Distinct places that random additions meet."""
+    """Return distinct places that random additions meet."""
     if places <= 1:
         return min(places, additions)
     return -places * math.expm1(additions * math.log1p(-1 / places))

@@ -32,7 +32,7 @@ def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
 
 
 def resources_by_kernel(cubin: bytes) -> dict[str, KernelResources]:
-    """Resources of each kernel of a cubin, by its name in there."""
+    """Return the resources of each kernel of a cubin, by its name in there."""
     file = _elf(cubin)
     facts: dict[int, dict[int, int]] = defaultdict(dict)
     for attribute, symbol, value in _attributes(file.get_section_by_name(".nv.info").data()):
@@ -46,7 +46,7 @@ def resources_by_kernel(cubin: bytes) -> dict[str, KernelResources]:
 
 
 def static_shared_bytes(cubin: bytes, kernel: str) -> int:
-    """Shared memory that a kernel of a cubin declares itself."""
+    """Return shared memory that a kernel of a cubin declares itself."""
     file = _elf(cubin)
     section = file.get_section_by_name(f".nv.shared.{kernel}")
     if section is None:
@@ -62,7 +62,7 @@ def _elf(cubin: bytes) -> Any:
 
 
 def _embedded_cubin(data: bytes) -> bytes:
-    """Machine code for a GPU, up to the end of the file that it is in; empty if there is none."""
+    """Return machine code for a GPU, up to the end of the file that it is in; empty if there is none."""
     start = data.find(_MAGIC)
     while start >= 0:
         (machine,) = struct.unpack_from("<H", data, start + 18)
@@ -73,7 +73,7 @@ def _embedded_cubin(data: bytes) -> bytes:
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
-    """Attribute, symbol and value of each entry that has a pair of them."""
+    """Return attribute, symbol and value of each entry that has a pair of them."""
     offset = 0
     while offset < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, offset)

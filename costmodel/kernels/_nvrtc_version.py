@@ -4,7 +4,7 @@ FIRST_WITH_HEADERS = (12, 8)  # that precompiles headers
 
 
 def nvrtc_version() -> tuple[int, int] | None:
-    """(major, minor) of NVRTC; None where it or its bindings are not installed."""
+    """Return (major, minor) of NVRTC; None where it or its bindings are not installed."""
     try:
         from cuda.bindings import nvrtc
 

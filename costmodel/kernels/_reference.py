@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 def reference_output(workload: Workload, inputs: list[NDArray[Any]]) -> Array:
-    """The output of ``workload`` for ``inputs``, in the order of ``workload.operator.inputs``."""
+    """Return the output of ``workload`` for ``inputs``, in the order of ``workload.operator.inputs``."""
     operator = workload.operator
     names = operator.inputs(workload.dims)
     arrays = {name: array.astype(np.float64) for name, array in zip(names, inputs, strict=True)}
@@ -119,7 +119,7 @@ _BLOCK = 1 << 17  # numbers that are compared at a time: two blocks and their di
 
 
 def make_arguments(workload: Workload) -> list[NDArray[Any]]:
-    """Random normal inputs, then an output full of NaN, so that an element that nobody writes is seen.
+    """Return random normal inputs, then an output full of NaN, so that an element that nobody writes is seen.
 
     Weights are divided by the square root of the reduction's length: results are of order 1, in the range of
     float16 and where activation functions bend.
@@ -140,7 +140,7 @@ def tolerance_of(dtype: str) -> float:
 
 
 def agrees(output: NDArray[Any], reference: NDArray[Any], tolerance: float | None = None) -> bool:
-    """Whether ``||output - reference|| / ||reference||`` is within a tolerance; integers must be equal.
+    """Tell whether ``||output - reference|| / ||reference||`` is within a tolerance; integers must be equal.
 
     The tolerance is that of rounding to the output's dtype unless given. NaN and another size never are
     within it. Every kernel is checked, so it must take little time: squares are summed in float32, which is
@@ -156,7 +156,7 @@ def agrees(output: NDArray[Any], reference: NDArray[Any], tolerance: float | Non
 
 
 def _squares(output: NDArray[Any], reference: NDArray[Any]) -> tuple[float, float]:
-    """``||output - reference||²`` and ``||reference||²`` of two arrays ``(n,)``."""
+    """Return ``||output - reference||²`` and ``||reference||²`` of two arrays ``(n,)``."""
     of_difference = of_reference = 0.0
     for first in range(0, reference.size, _BLOCK):
         block = slice(first, first + _BLOCK)

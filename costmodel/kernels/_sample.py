@@ -48,7 +48,7 @@ class DistinctPrograms:
         self._alike.setdefault(_without_unrolling(candidate), []).append(candidate)
 
     def _hash(self, candidate: Candidate) -> int | None:
-        """Hash of the program; None where it cannot be lowered."""
+        """Return the hash of the program; None where it cannot be lowered."""
         if candidate.candidate_id not in self._hashes:
             try:
                 self._hashes[candidate.candidate_id] = self._space.program_hash(candidate.config)
@@ -139,14 +139,14 @@ def sample_from_starts(
 
 
 def _starts(space: DesignSpace) -> Iterator[Candidate]:
-    """The candidates to measure before any other, as far as they are valid."""
+    """Return the candidates to measure before any other, as far as they are valid."""
     for config in space.starts:
         with suppress(InvalidConfigError):
             yield space.candidate(config)
 
 
 def _draw(space: DesignSpace, parents: Sequence[Config], rng: np.random.Generator) -> Config:
-    """A random config, or one near a random parent."""
+    """Return a random config, or one near a random parent."""
     if not parents:
         return space.sample(rng)
     return neighbour(space, parents[int(rng.integers(len(parents)))], rng)

@@ -24,7 +24,7 @@ _SETTINGS = ("backend", "dot_precision", "fast_math", "index_dtype", "static_sha
 
 
 def make_helion_question(kernel: Any, args: Sequence[object]) -> Question:
-    """What a bound kernel asks, but for the platform.
+    """Tell what a bound kernel asks, but for the platform.
 
     The dims of the workload are the sizes of all tensors and the positive whole numbers among the arguments,
     in order, as far as there are letters; whatever else is known enters the name of the space.
@@ -79,7 +79,7 @@ def _leaf(argument: object) -> object:
 
 
 def _code(code: CodeType) -> list[object]:
-    """What a function does, wherever it is written."""
+    """Tell what a function does, wherever it is written."""
     constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
     return [code.co_code.hex(), code.co_names, constants]
 
@@ -89,7 +89,7 @@ _JSON = re.compile(r"null|true|false|\[.*\]")
 
 
 def helion_to_config(config: helion.Config) -> Config:
-    """A config with one decision a number or choice: item i of a list is ``name[i]``.
+    """Return a config with one decision a number or choice: item i of a list is ``name[i]``.
 
     What is no number and no text, such as the order of two loops, is its JSON.
 
@@ -107,12 +107,12 @@ def helion_to_config(config: helion.Config) -> Config:
 
 
 def drop_repeated(configs: Iterable[Config | None]) -> list[Config]:
-    """Those that are there, each once, in order."""
+    """Return those that are there, each once, in order."""
     return list({each.config_id: each for each in configs if each is not None}.values())
 
 
 def config_to_helion(config: Config) -> helion.Config:
-    """The inverse of ``helion_to_config``; lists without items are left to Helion, which adds them."""
+    """Return the inverse of ``helion_to_config``; lists without items are left to Helion, which adds them."""
     values: dict[str, Any] = {}
     for name, decision in config.decisions.items():
         if item := _ITEM.fullmatch(name):

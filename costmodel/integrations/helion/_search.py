@@ -172,7 +172,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             study.tell(trial, **_told(measured))
 
     def _study(self, space: HelionSpace, timings: KernelTimings) -> optuna.Study:
-        """A study that knows what was timed, and begins with what is known without a model."""
+        """Return a study that knows what was timed, and begins with what is known without a model."""
         known = self._knowledge
         model = known.model or FromScratch().scaled_by(space.typical[:, 0])
         sampler = ModelSampler(space, model, knowledge=known.facts, seed=self._seed)
@@ -203,7 +203,7 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         return drop_repeated([*named, *chosen])
 
     def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config | None]:
-        """Configs that did best elsewhere, best first: as many as are measured at most."""
+        """Return configs that did best elsewhere, best first: as many as are measured at most."""
         measured = timings.elsewhere
         ran = drop_repeated(each.candidate.config for each in measured if each.outcome is Outcome.OK)
         candidates = self._candidates(ran)
@@ -281,7 +281,7 @@ def costmodel_autotuner(  # noqa: PLR0913 (settings, all with defaults)
 
 
 def _passed(space: HelionSpace, configs: Sequence[Config | None]) -> list[Config]:
-    """Configs as the filter lets them through, each once."""
+    """Return configs as the filter lets them through, each once."""
     passed = []
     for config in configs:
         with suppress(InvalidConfigError):
@@ -291,7 +291,7 @@ def _passed(space: HelionSpace, configs: Sequence[Config | None]) -> list[Config
 
 
 def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
-    """What a model knows of a kernel; nothing, with a warning, where it never saw it."""
+    """Tell what a model knows of a kernel; nothing, with a warning, where it never saw it."""
     if model is None:
         return Knowledge()
     found = from_model(model, family, None)
@@ -306,6 +306,6 @@ def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
 
 
 def _told(measured: Measurement) -> dict[str, Any]:
-    """What a study is told of a measurement."""
+    """Tell what a study is told of a measurement."""
     ran = measured.outcome is Outcome.OK
     return {"values": measured.latency_s} if ran else {"state": TrialState.FAIL}

@@ -76,7 +76,7 @@ class HelionSpace(SearchSpace):
         return self.asked.family
 
     def holds(self, candidate: Candidate) -> bool:
-        """Whether it is of this kernel on these arguments."""
+        """Tell whether it is of this kernel on these arguments."""
         return (candidate.workload, candidate.space) == (self.asked.workload, self.asked.space)
 
     @cached_property
@@ -107,15 +107,15 @@ class HelionSpace(SearchSpace):
         return self.features(self._typical)
 
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes."""
+        """Return the config that a trial proposes."""
         return self._at(trial.suggest_int(SEEN_PLACE, 0, _PLACES))
 
     def params(self, config: Config) -> dict[str, Param]:
-        """The place of a config."""
+        """Return the place of a config."""
         return {SEEN_PLACE: self._place(config)}
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config at a place.
+        """Return the config at a place.
 
         Raises:
             CostModelError: None was seen there.
@@ -123,24 +123,24 @@ class HelionSpace(SearchSpace):
         return self._at(params.get(SEEN_PLACE))
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Random configs of Helion's generator, after its default, its seeds and what was recalled."""
+        """Return random configs of Helion's generator, after its default, its seeds and what was recalled."""
         drawn = self._random(min(size, self._most_drawn), rng)
         configs = drop_repeated([*self.starts, *self._repaired, *drawn])
         return DrawnConfigs(configs, self.features(configs))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """Configs with one to three changes to what Helion calls a neighbour."""
+        """Return configs with one to three changes to what Helion calls a neighbour."""
         flat = self._generation.flatten(self.helion_config(config))
         with _seeded(rng):
             near = [self._made(self._changed(list(flat), rng)) for _ in range(count)]
         return [each for each in drop_repeated(near) if each != config]
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, 1, d)`` features of configs."""
+        """Return ``(n, 1, d)`` features of configs."""
         return in_columns(self._table(configs), self._columns)[:, None]
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config, or of what the filter gives in its place.
+        """Return the candidate of a config, or of what the filter gives in its place.
 
         Raises:
             InvalidConfigError: The filter refuses it.
@@ -155,7 +155,7 @@ class HelionSpace(SearchSpace):
         return Candidate(self.asked.workload, self.asked.space, config)
 
     def on(self, *platforms: Platform) -> "HelionSpace":
-        """The same configs on one other platform.
+        """Return the same configs on one other platform.
 
         Raises:
             ValueError: There are several.
@@ -179,7 +179,7 @@ class HelionSpace(SearchSpace):
         return self.repaired(config_to_helion(config))
 
     def repaired(self, config: helion.Config) -> Config | None:
-        """What Helion makes of one of its configs, such as a seed; None where it makes nothing of it."""
+        """Tell what Helion makes of one of its configs, such as a seed; None where it makes nothing of it."""
         found = self._generation.user_seed_flat_config_pairs([config])
         if not found:
             return None
@@ -187,7 +187,7 @@ class HelionSpace(SearchSpace):
         return self._repaired[-1]
 
     def helion_config(self, config: Config) -> helion.Config:
-        """Helion's config.
+        """Return Helion's config.
 
         Raises:
             CostModelError: It was not seen.
@@ -214,7 +214,7 @@ class HelionSpace(SearchSpace):
         return extract(candidates, [self.platforms[0]] * len(candidates))
 
     def _add(self, config: helion.Config) -> Config:
-        """A normalised config of Helion's as one of this space."""
+        """Return a normalised config of Helion's as one of this space."""
         own = helion_to_config(config)
         place = self._places.setdefault(own.config_id, len(self._seen))
         if place == len(self._seen):
@@ -239,13 +239,13 @@ class HelionSpace(SearchSpace):
         return place
 
     def _made(self, flat: list[Any]) -> Config | None:
-        """The config of Helion's flat values; None where they are invalid."""
+        """Return the config of Helion's flat values; None where they are invalid."""
         with suppress(InvalidConfig):
             return self._add(self._generation.unflatten(flat))
         return None
 
     def _changed(self, flat: list[Any], rng: np.random.Generator) -> list[Any]:
-        """Flat values with one to three moved."""
+        """Return flat values with one to three moved."""
         for at in rng.permutation(len(flat))[: int(rng.integers(1, MOST_CHANGES + 1))].tolist():
             near = self._generation.flat_spec[at].pattern_neighbors(flat[at])
             if near:

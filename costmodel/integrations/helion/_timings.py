@@ -32,7 +32,7 @@ _OUTCOMES = {
 
 
 def find_fastest(timings: KernelTimings) -> Measurement | None:
-    """The measurement of the fastest config; None where none ran."""
+    """Return the measurement of the fastest config; None where none ran."""
     ran = [each for each in timings.known.values() if each.outcome is Outcome.OK]
     return min(ran, key=lambda each: each.latency_s) if ran else None
 
@@ -40,7 +40,7 @@ def find_fastest(timings: KernelTimings) -> Measurement | None:
 def helion_timings(
     store: TimingStore, asked: Question, platform: Platform, *, anew: bool = False
 ) -> KernelTimings:
-    """Timings of a kernel as Helion takes them."""
+    """Return timings of a kernel as Helion takes them."""
     return KernelTimings(store, asked.workload, asked.space, platform, "flushed", anew=anew)
 
 
@@ -58,7 +58,7 @@ def stay_on_stream(search: Any, platform: Platform) -> None:
 def measurements_of(
     timings: KernelTimings, candidates: Sequence[Candidate], results: Sequence[Any], is_late: bool
 ) -> list[Measurement | None]:
-    """What Helion found out about candidates; None for those that it did not try.
+    """Tell what Helion found out about candidates; None for those that it did not try.
 
     Args:
         timings: Of the kernel.

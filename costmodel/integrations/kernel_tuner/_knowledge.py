@@ -27,7 +27,7 @@ KnowledgeSource = DatasetLike | Model
 
 
 def list_sources(learn_from: KnowledgeSource | Sequence[KnowledgeSource]) -> tuple[KnowledgeSource, ...]:
-    """One source or several as several.
+    """Return one source or several as several.
 
     Raises:
         CostModelError: A model is not alone.
@@ -51,7 +51,7 @@ def gather_knowledge(  # noqa: PLR0913 (what to learn, from what and how)
     simulated: bool,
     keep_twins_apart: bool,
 ) -> Knowledge:
-    """What the sources tell of a kernel.
+    """Tell what the sources tell of a kernel.
 
     Args:
         sources: As ``list_sources`` gives them.
@@ -111,7 +111,7 @@ def _is_model(source: KnowledgeSource) -> bool:
 
 
 def kernel_of(runner: Any, tuning_options: Any, device: Device | str | None, sms: int | None) -> TunedKernel:
-    """The kernel of a tuning session, on the device of its runner.
+    """Return the kernel of a tuning session, on the device of its runner.
 
     Args:
         runner: Kernel Tuner's.
@@ -162,12 +162,12 @@ def allowed_configs(
 
 
 def _plain(values: Sequence[Any]) -> tuple[Any, ...]:
-    """The values, numbers of NumPy as those of Python; Kernel Tuner writes both alike."""
+    """Return the values, numbers of NumPy as those of Python; Kernel Tuner writes both alike."""
     return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
 
 
 def _granted(kernel: TunedKernel, values: tuple[Any, ...]) -> int:
-    """SMs that a config runs on."""
+    """Return SMs that a config runs on."""
     named = dict(zip(kernel.parameters, values, strict=True))
     kernel.candidate(named)
     return kernel.platform_of(named).sms_granted
@@ -184,7 +184,7 @@ def _device(runner: Any, cache: str | None, given: Device | str | None) -> Devic
 
 
 def _sizes(problem_size: Any) -> tuple[int, ...]:
-    """The sizes of a problem, x first; none where they depend on the config."""
+    """Return the sizes of a problem, x first; none where they depend on the config."""
     sizes = problem_size if isinstance(problem_size, Sequence) else (problem_size,)
     is_known = all(isinstance(size, Integral) for size in sizes)
     return tuple(int(size) for size in sizes) if is_known and not isinstance(problem_size, str) else ()

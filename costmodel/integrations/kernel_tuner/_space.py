@@ -60,7 +60,7 @@ class ListedSpace(SearchSpace):
         return self.kernel.workload.kind
 
     def holds(self, candidate: Candidate) -> bool:
-        """Whether it is of this kernel."""
+        """Tell whether it is of this kernel."""
         return (candidate.workload, candidate.space) == (self.kernel.workload, self.kernel.space)
 
     @cached_property
@@ -82,15 +82,15 @@ class ListedSpace(SearchSpace):
         return {LISTED_PLACE: IntDistribution(0, len(self.configs) - 1)}
 
     def suggest(self, trial: Trial) -> Config:
-        """The config that a trial proposes."""
+        """Return the config that a trial proposes."""
         return self._config(trial.suggest_int(LISTED_PLACE, 0, len(self.configs) - 1))
 
     def params(self, config: Config) -> dict[str, Param]:
-        """The place of a config."""
+        """Return the place of a config."""
         return {LISTED_PLACE: self.place(config)}
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config at a place.
+        """Return the config at a place.
 
         Raises:
             CostModelError: There is none.
@@ -104,7 +104,7 @@ class ListedSpace(SearchSpace):
         return self._config(place)
 
     def place(self, config: Config) -> int:
-        """The place of a config in the list.
+        """Return the place of a config in the list.
 
         Raises:
             CostModelError: It is not listed.
@@ -115,14 +115,14 @@ class ListedSpace(SearchSpace):
         return place
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Random configs; all of a small space, in order."""
+        """Return random configs; all of a small space, in order."""
         if self.size is not None:
             return self._all
         count = len(self.configs)
         return self._drawn(rng.choice(count, size=min(size, count), replace=False))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
-        """Configs that differ in one parameter; none of a small space."""
+        """Return configs that differ in one parameter; none of a small space."""
         if self.size is not None:
             return []
         values = self.configs[self.place(config)]
@@ -136,16 +136,16 @@ class ListedSpace(SearchSpace):
         return [self._config(place) for place in rng.permutation(near)[:count].astype(int).tolist()]
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
-        """``(n, 1, d)`` features of configs, each where it runs."""
+        """Return ``(n, 1, d)`` features of configs, each where it runs."""
         places = np.array([self.place(config) for config in configs], dtype=np.intp)
         return self._features(places) if self.size is None else self._all.features[places]
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config, which has its share of the SMs."""
+        """Return the candidate of a config, which has its share of the SMs."""
         return Candidate(self.kernel.workload, self.kernel.space, config)
 
     def on(self, *platforms: Platform) -> "ListedSpace":
-        """The same configs on one other platform.
+        """Return the same configs on one other platform.
 
         Raises:
             ValueError: There are several.
@@ -158,7 +158,7 @@ class ListedSpace(SearchSpace):
         return self._drawn(np.arange(len(self.configs)))
 
     def _config(self, place: int) -> Config:
-        """The config at a place; the same object each time, as it remembers its id."""
+        """Return the config at a place; the same object each time, as it remembers its id."""
         if place not in self._made:
             self._made[place] = Config(self.kernel.decisions(self._values(place)))
         return self._made[place]
@@ -170,13 +170,13 @@ class ListedSpace(SearchSpace):
         return DrawnConfigs([self._config(place) for place in places.tolist()], self._features(places))
 
     def _features(self, places: NDArray[np.intp]) -> FloatArray:
-        """``(n, 1, d)`` features of the configs at these places."""
+        """Return ``(n, 1, d)`` features of the configs at these places."""
         rows = [self._values(place) for place in places.tolist()]
         return in_columns(_features_of(self.kernel, rows), self._columns)[:, None]
 
 
 def _columns_of(kernel: TunedKernel) -> tuple[str, ...]:
-    """Names of the columns that configs may have: which there are depends on the values that occur."""
+    """Return names of the columns that configs may have: which there are depends on the values that occur."""
     first = {name: values[0] for name, values in kernel.parameters.items()}
     rows = [{**first, name: value} for name, values in kernel.parameters.items() for value in values]
     return tuple(column.name for column in _features_of(kernel, rows).columns)

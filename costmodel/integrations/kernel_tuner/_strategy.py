@@ -141,7 +141,7 @@ def _measured_before(space: ListedSpace, tuning_options: Any) -> list[int]:
 
 
 def _evaluate(cost: CostFunc, values: tuple[Any, ...]) -> float | None:
-    """What a config costs, as seconds where the objective is a time; None where it fails.
+    """Tell what a config costs, as seconds where the objective is a time; None where it fails.
 
     Raises:
         StopCriterionReached: The evaluations or the time are used up.

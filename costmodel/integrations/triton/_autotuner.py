@@ -107,7 +107,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         return self.fn.run(*args, **kwargs, **config.all_kwargs())
 
     def _choose(self, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The config to launch now."""
+        """Return the config to launch now."""
         values, types = self._key(arguments)
         platform = self._find_platform()
         key = (*((name, type(value), value) for name, value in values.items()), *types.items(), platform.name)
@@ -130,7 +130,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """The config to launch now, after as much timing as the mode asks for."""
+        """Return the config to launch now, after as much timing as the mode asks for."""
         if key in self.cache:
             return self.cache[key]
         started = key in self._tunings
@@ -151,7 +151,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         return chosen
 
     def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Values of the arguments that the key names, defaults too, and types of the tensors."""
+        """Return the values of the arguments that the key names, defaults too, and types of the tensors."""
         given = {**self._defaults, **arguments}
         values = {name: given[name] for name in self.keys if name in given and name in self.arg_names}
         return values, tensor_types(given, self.arg_names)

@@ -41,7 +41,7 @@ class SentSource(ASTSource):  # type: ignore[misc]
         return str(self._hash)
 
     def make_ir(self, *arguments: Any, **named: Any) -> Any:
-        """The intermediate code, in the context that Triton compiles it in, its last argument."""
+        """Return the intermediate code, in the context that Triton compiles it in, its last argument."""
         context = named["context"] if "context" in named else arguments[-1]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"kernel.{self.ext}"

@@ -61,7 +61,7 @@ def compile_apart(function: Any, launches: Sequence[Callable[[], object]], worke
 
 
 def _missing(function: Any, launch: Callable[[], object]) -> dict[str, Any] | None:
-    """What a launch would compile; None where Triton's cache has it, or there is nothing to be sent."""
+    """Tell what a launch would compile; None where Triton's cache has it, or there is nothing to be sent."""
     with _looking, suppress(Exception):
         try:
             with _compiling_nothing(function):

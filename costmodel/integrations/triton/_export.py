@@ -159,7 +159,7 @@ def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
 def _best_by_size(
     ran: Sequence[Measurement], dims: Mapping[str, str]
 ) -> dict[tuple[int, int], dict[int, Measurement]]:
-    """Fastest timings by E and N, and then by M."""
+    """Return the fastest timings by E and N, and then by M."""
     best: dict[tuple[int, int], dict[int, Measurement]] = defaultdict(dict)
     for each in ran:
         m, e, n = (_size(each, dims, name) for name in ("M", "E", "N"))
@@ -176,7 +176,7 @@ def _best_by_size(
 
 
 def _moe_device(name: str, framework: Framework) -> str:
-    """Name of a device in file names; vLLM reads one file for all variants of an H200."""
+    """Return the name of a device in file names; vLLM reads one file for all variants of an H200."""
     parts = name.split()
     return "NVIDIA_H200" if framework == "vllm" and "H200" in parts else "_".join(parts)
 
@@ -195,7 +195,7 @@ def _path_of(tuned: Tuned) -> Path:
 def _of_one(
     measured: Sequence[Measurement], what: str, wanted: str | None, name_of: Callable[[Measurement], str]
 ) -> list[Measurement]:
-    """Those measurements that are of one thing, by its name; of the only one if None."""
+    """Return those measurements that are of one thing, by its name; of the only one if None."""
     names = sorted({name_of(each) for each in measured})
     if wanted is None and len(names) == 1:
         wanted = names[0]

@@ -54,13 +54,13 @@ class CudaDriver:
         self._call("cuInit", 0)
 
     def name(self, ordinal: int) -> str:
-        """Name of a device."""
+        """Return the name of a device."""
         name = ctypes.create_string_buffer(_NAME_BYTES)
         self._call("cuDeviceGetName", name, _NAME_BYTES, self._device(ordinal))
         return name.value.decode()
 
     def attribute(self, ordinal: int, name: str) -> int:
-        """An attribute of a device, by its name in the driver API."""
+        """Return an attribute of a device, by its name in the driver API."""
         value = ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.byref(value), _ATTRIBUTES[name], self._device(ordinal))
         return value.value
@@ -91,11 +91,11 @@ class CudaDriver:
         return status.value != 0 or error == _OTHER_STREAM_CAPTURES
 
     def still_works(self) -> bool:
-        """Whether what was launched ended well; behind an illegal access no kernel of a process runs."""
+        """Tell whether what was launched ended well; behind an illegal access no kernel of a process runs."""
         return bool(self._library.cuCtxSynchronize() in (_SUCCESS, _NO_CONTEXT))
 
     def cuda_version(self) -> str:
-        """The latest CUDA that the driver is for, such as ``13.0``."""
+        """Return the latest CUDA that the driver is for, such as ``13.0``."""
         version = ctypes.c_int()
         self._call("cuDriverGetVersion", ctypes.byref(version))
         return f"{version.value // 1000}.{version.value % 1000 // 10}"
@@ -115,14 +115,14 @@ class CudaDriver:
 
 @cache
 def cuda_driver() -> CudaDriver | None:
-    """The driver; None on a machine without one."""
+    """Return the driver; None on a machine without one."""
     with suppress(OSError):
         return CudaDriver()
     return None
 
 
 def driver_release() -> str:
-    """Release of the NVIDIA driver, such as ``580.65.06``; ``unknown`` where NVML does not say it."""
+    """Return release of the NVIDIA driver, such as ``580.65.06``; ``unknown`` where NVML does not say it."""
     release = ctypes.create_string_buffer(_NAME_BYTES)
     with suppress(OSError, AttributeError):
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -163,7 +163,7 @@ def current_platform() -> Platform:
 
 
 def is_capturing() -> bool:
-    """Whether a CUDA graph is made of what the current stream is given: nothing can be timed then."""
+    """Tell whether a CUDA graph is made of what the current stream is given: nothing can be timed then."""
     cuda = None if triton.knobs.runtime.interpret else cuda_driver()
     if cuda is None:
         return False
@@ -172,13 +172,13 @@ def is_capturing() -> bool:
 
 
 def still_works() -> bool:
-    """Whether kernels can still be run in this process."""
+    """Tell whether kernels can still be run in this process."""
     cuda = None if triton.knobs.runtime.interpret else cuda_driver()
     return cuda is None or cuda.still_works()
 
 
 def _mps_percentage() -> float | None:
-    """Share of the SMs that MPS grants this process; None unless it is a client with a limit."""
+    """Return the share of the SMs that MPS grants this process; None unless it is a client with a limit."""
     text = os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "")
     folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", _MPS_FOLDER))
     if not text or not exists(folder):
@@ -204,7 +204,7 @@ def _platform(ordinal: int, isolation: Isolation, sms: int | None) -> Platform:
 
 @cache
 def read_software_versions() -> dict[str, str]:
-    """Versions that can change what a kernel takes."""
+    """Return the versions that can change what a kernel takes."""
     cuda = cuda_driver()
     on_gpu = {"cuda": cuda.cuda_version(), "driver": driver_release()} if cuda else {}
     return {**on_gpu, "triton": triton.__version__}

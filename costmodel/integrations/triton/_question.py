@@ -139,7 +139,7 @@ def source_hash(function: Any) -> str:
 
 
 def type_runs(dtypes: Sequence[str]) -> list[str]:
-    """Types, each with how many times it comes in a row, as names of kernels have them.
+    """Return types, each with how many times it comes in a row, as names of kernels have them.
 
     Example:
         >>> type_runs(["torch.float16", "torch.float16", "torch.int32"])
@@ -174,7 +174,7 @@ _OPTIONS = ("grid", "warmup")  # what a launch takes beside the kernel's argumen
 def find_launch(
     arguments: Mapping[str, Any], config: Any, grid: Any, facts: LaunchHints | None
 ) -> tuple[KernelLaunch, ...]:
-    """The launch of a config; none where its grid cannot be known.
+    """Return the launch of a config; none where its grid cannot be known.
 
     Args:
         arguments: The kernel's arguments by name, without those of the config.

@@ -43,7 +43,7 @@ class Adviser:
     def order(
         self, candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement], first: int
     ) -> list[int]:
-        """Positions of the candidates, those to time first in front.
+        """Return the positions of the candidates, those to time first in front.
 
         Args:
             candidates: Configs of one kernel on one key.
@@ -80,7 +80,7 @@ class Adviser:
 
 @cache
 def _loaded(path: Path) -> "Model":
-    """The model of a file, one object for all kernels of this process."""
+    """Return the model of a file, one object for all kernels of this process."""
     from costmodel.transfer.prediction._model import load_model  # takes a second
 
     return load_model(path)
@@ -89,7 +89,7 @@ def _loaded(path: Path) -> "Model":
 def rank_by_neighbours(
     candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement]
 ) -> list[int]:
-    """Positions of the candidates by the rule without a model."""
+    """Return the positions of the candidates by the rule without a model."""
     weights, losses = defaultdict[str, float](float), defaultdict[str, float](float)
     tried = {each.candidate.config.config_id for each in measured}
     for task in _tasks(measured):
@@ -111,7 +111,7 @@ def rank_by_neighbours(
 
 
 def _tasks(measured: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Measurements of one kernel, key and platform together."""
+    """Return the measurements of one kernel, key and platform together."""
     tasks = defaultdict[tuple[str, str, str], list[Measurement]](list)
     for each in measured:
         of = (each.candidate.workload.name, each.candidate.space, each.platform.platform_id)
@@ -120,7 +120,7 @@ def _tasks(measured: Sequence[Measurement]) -> list[list[Measurement]]:
 
 
 def _distance(candidate: Candidate, platform: Platform, other: Measurement) -> float:
-    """Doublings between what is asked for and what was measured."""
+    """Return doublings between what is asked for and what was measured."""
     ours, theirs = candidate.workload.dims, other.candidate.workload.dims
     shared = ours.keys() & theirs.keys()
     sizes = sum(abs(math.log2(ours[dim] / theirs[dim])) for dim in shared) + len(ours.keys() ^ theirs.keys())

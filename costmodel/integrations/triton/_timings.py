@@ -127,7 +127,7 @@ class KernelTimings:
         error: str = "",
         resources: tuple[KernelResources, ...] = (),
     ) -> Measurement:
-        """The measurement of a candidate that was timed just now; nothing keeps it yet."""
+        """Return the measurement of a candidate that was timed just now; nothing keeps it yet."""
         return Measurement(
             candidate=candidate,
             platform=self.platform,
@@ -182,5 +182,5 @@ def _place(measurement: Measurement) -> tuple[str, int]:
 
 
 def _regime(platform: Platform, l2_policy: L2Policy) -> tuple[str, str | None, L2Policy]:
-    """What must be the same in timings that are compared."""
+    """Tell what must be the same in timings that are compared."""
     return platform.isolation, platform.software.get("driver"), l2_policy

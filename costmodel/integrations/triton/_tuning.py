@@ -69,13 +69,13 @@ class Tuning:
         )
 
     def known(self) -> dict[str, Measurement]:
-        """What is known of these configs, by id of the candidate."""
+        """Tell what is known of these configs, by id of the candidate."""
         known = self.timings.known
         ids = [each.candidate_id for each in self.candidates]
         return {name: known[name] for name in ids if name in known}
 
     def ahead(self) -> list[int]:
-        """Positions of the configs to time next; none where enough are known, or there is no choice.
+        """Return positions of the configs to time next; none where enough are known, or there is no choice.
 
         What failed in passing comes last, and is given up after a few attempts.
         """
@@ -124,7 +124,7 @@ class Tuning:
             )
 
     def best(self) -> int:
-        """Position of the fastest config that is known; of the most promising one where none is.
+        """Return the position of the fastest config that is known; of the most promising one where none is.
 
         Raises:
             CostModelError: All of them failed.
@@ -140,7 +140,7 @@ class Tuning:
         return self.promising()
 
     def promising(self) -> int:
-        """Position of the most promising config that is not known to fail, whatever else was timed.
+        """Return position of the most promising config that is not known to fail, whatever else was timed.
 
         Raises:
             CostModelError: All of them failed.
@@ -225,7 +225,7 @@ def _timed(config: Any, timer: Timer) -> tuple[Outcome, tuple[float, ...], str, 
 
 
 def _outcome_of(error: Exception) -> Outcome:
-    """How a config failed: too large for the device, while it was compiled, or while it ran."""
+    """Tell how a config failed: too large for the device, while it was compiled, or while it ran."""
     if isinstance(error, OutOfResources):
         return Outcome.INVALID_CONFIG
     places = (

@@ -39,7 +39,7 @@ class FamilyData:
         self._facts: dict[tuple[tuple[str, int], ...], dict[str, float]] = {}
 
     def facts(self, dims: Mapping[str, int]) -> dict[str, float]:
-        """The facts of the data of these dims.
+        """Return the facts of the data of these dims.
 
         Raises:
             CostModelError: The file fails, or says others than the description names.
@@ -52,7 +52,7 @@ class FamilyData:
         return self._facts[key]
 
     def arrays(self, dims: Mapping[str, int]) -> Arrays:
-        """Arguments by name, the same in every process.
+        """Return the arguments by name, the same in every process.
 
         Raises:
             CostModelError: The file fails.
@@ -82,7 +82,7 @@ class FamilyData:
 
 
 def load_function(file: Path, name: str, takes: str) -> Callable[..., Any]:
-    """A function of a file of Python beside a description.
+    """Return a function of a file of Python beside a description.
 
     Args:
         file: The file, which is run once a process.
@@ -109,7 +109,7 @@ _MOST_BYTES = 1 << 36
 def make_kernel_arguments(
     description: KernelDescription, values: Mapping[str, Any], data: FamilyData, dims: Mapping[str, int]
 ) -> Arrays:
-    """The arguments by name, the same in every process; one without axes is passed by value.
+    """Return the arguments by name, the same in every process; one without axes is passed by value.
 
     What the kernel writes without reading it is full of NaN, or of 85 if whole numbers.
 
@@ -138,7 +138,7 @@ def make_kernel_arguments(
 
 
 def name_arguments(description: KernelDescription) -> list[str]:
-    """Name of each argument; one without is called by its position, as in ``arg2``."""
+    """Return the name of each argument; one without is called by its position, as in ``arg2``."""
     arguments = description.kernel_specification.arguments
     names = [argument.name or f"arg{position}" for position, argument in enumerate(arguments)]
     if len(set(names)) < len(names):
@@ -147,7 +147,7 @@ def name_arguments(description: KernelDescription) -> list[str]:
 
 
 def find_outputs(description: KernelDescription) -> tuple[int, ...]:
-    """Positions of the arguments that are compared: those called Output, or else all that are written.
+    """Return positions of the arguments that are compared: those called Output, or else all that are written.
 
     Raises:
         CostModelError: There are none.
@@ -173,7 +173,7 @@ def find_tolerance(description: KernelDescription) -> float:
 def compute_reference(
     file: Path, description: KernelDescription, arguments: Arrays, workload: Workload
 ) -> list[NDArray[Any]]:
-    """What the outputs should hold, by ``reference.py`` beside the description.
+    """Tell what the outputs should hold, by ``reference.py`` beside the description.
 
     Raises:
         CostModelError: It fails, or gives other names or sizes.
@@ -228,7 +228,7 @@ def _fill(
 
 
 def _fitting(made: Arrays, argument: T1Argument, name: str, values: Mapping[str, Any]) -> NDArray[Any]:
-    """The array that was made for an argument, flat and checked."""
+    """Return the array that was made for an argument, flat and checked."""
     if name not in made:
         raise CostModelError(f"arrays of data.py must make {name}, but made {', '.join(made) or 'none'}.")
     dtype, lanes = _dtype(argument)
@@ -243,7 +243,7 @@ def _fitting(made: Arrays, argument: T1Argument, name: str, values: Mapping[str,
 
 
 def _elements(argument: T1Argument, name: str, values: Mapping[str, Any], dtype: str, lanes: int) -> int:
-    """Number of elements of an array."""
+    """Return the number of elements of an array."""
     size = Formula(argument.size).whole_number(values) * lanes
     if not 0 < size * np.dtype(dtype).itemsize <= _MOST_BYTES:
         raise CostModelError(f"Argument {name} must have 1 byte to 64 GiB, but its size is {size} elements.")
@@ -251,7 +251,7 @@ def _elements(argument: T1Argument, name: str, values: Mapping[str, Any], dtype:
 
 
 def _dtype(argument: T1Argument) -> tuple[str, int]:
-    """NumPy's name of the type, and how many of it an element has, as 4 of float4.
+    """Return NumPy's name of the type, and how many of it an element has, as 4 of float4.
 
     Raises:
         CostModelError: It is no type of T1, or ``custom``.

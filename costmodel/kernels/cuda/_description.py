@@ -84,7 +84,7 @@ def read_description(path: Path) -> KernelDescription:
 
 
 def find_description(path: Path) -> Path:
-    """The description that a path names: the file itself, or of a folder the one named as the folder.
+    """Return the description that a path names: the file itself, or of a folder the one named as the folder.
 
     Raises:
         CostModelError: The folder has none, or several and none of its own name.
@@ -171,7 +171,7 @@ class LaunchRules:
         self._check_names()
 
     def values(self, columns: Mapping[str, Any], dims: Mapping[str, float]) -> dict[str, Any]:
-        """What formulas may use: the columns of the parameters, dims with facts, and ``ProblemSize``."""
+        """Tell what formulas may use: the columns of the parameters, dims with facts, and ``ProblemSize``."""
         values = {**columns, **dims}
         return {**values, "ProblemSize": self._problem_sizes(values, dims)}
 
@@ -181,7 +181,7 @@ class LaunchRules:
         return self.values({}, dims) if needed <= set(dims) else dict(dims)
 
     def geometry(self, columns: Mapping[str, Any], dims: Mapping[str, float], rows: int) -> Geometry:
-        """Grid, block and dynamic shared memory of each config."""
+        """Return grid, block and dynamic shared memory of each config."""
         values = self.values(columns, dims)
         block = np.stack([_whole(size, values, rows) for size in self._block], axis=1)
         sizes = self._problem_columns(values, dims, rows)
@@ -193,7 +193,7 @@ class LaunchRules:
     def facts(
         self, columns: Mapping[str, Any], dims: Mapping[str, float], rows: int, flops: int = 0
     ) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it.
+        """Return each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it.
 
         Args:
             columns: Parameters of the configs.
@@ -205,7 +205,7 @@ class LaunchRules:
         return compute_launch_columns(geometry, self._facts, values, flops or None)
 
     def call_facts(self, call: str, dims: Mapping[str, float]) -> dict[str, int]:
-        """What is said of a library's call, by field of ``KernelLaunch``, in whole numbers."""
+        """Tell what is said of a library's call, by field of ``KernelLaunch``, in whole numbers."""
         return {name: int(formula.value(dims)) for name, formula in self._calls[call].items()}
 
     def _problem_sizes(self, values: Mapping[str, Any], dims: Mapping[str, float]) -> list[Any]:
@@ -235,16 +235,16 @@ class LaunchRules:
 
 
 def _whole(formula: Formula, values: Mapping[str, Any], rows: int) -> NDArray[np.int64]:
-    """``(rows,)`` whole numbers, rounded towards zero as Kernel Tuner does."""
+    """Return ``(rows,)`` whole numbers, rounded towards zero as Kernel Tuner does."""
     return formula.column(values, rows).astype(np.int64)
 
 
 def _product_of(formulas: Sequence[Formula], values: Mapping[str, Any], rows: int) -> NDArray[np.int64]:
-    """``(rows,)`` products; 1 of nothing."""
+    """Return ``(rows,)`` products; 1 of nothing."""
     columns = [_whole(formula, values, rows) for formula in formulas]
     return np.prod(columns, axis=0, dtype=np.int64) if columns else np.ones(rows, dtype=np.int64)
 
 
 def _divided_up(sizes: NDArray[np.int64], divisors: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(rows,)`` quotients, rounded up; 0, which is no grid, where a divisor is not positive."""
+    """Return ``(rows,)`` quotients, rounded up; 0, which is no grid, where a divisor is not positive."""
     return np.where(divisors > 0, -(-sizes // np.maximum(divisors, 1)), 0)

@@ -134,7 +134,7 @@ class CudaFamily:
         return LaunchRules(self.description)
 
     def workload(self, **dims: int) -> Workload:
-        """What it computes at these sizes; those that are not given are the description's.
+        """Tell what it computes at these sizes; those that are not given are the description's.
 
         Raises:
             CostModelError: It has no such dimension, or a size is not positive.
@@ -144,7 +144,7 @@ class CudaFamily:
         )
 
     def computes(self, workload: Workload) -> bool:
-        """Whether a workload is one of its own."""
+        """Tell whether a workload is one of its own."""
         return (
             workload.kind == self.kind
             and workload.dtype == self.description.workload.dtype
@@ -152,7 +152,7 @@ class CudaFamily:
         )
 
     def space(self, workload: Workload | None = None) -> FamilySpace:
-        """The configs for a workload; for that of the description's dims if None."""
+        """Return the configs for a workload; for that of the description's dims if None."""
         return FamilySpace(self, workload or self.workload())
 
     @property
@@ -180,30 +180,30 @@ class CudaFamily:
         return self.rules.fixed(self._known(dims))
 
     def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
-        """Grid, block and dynamic shared memory of each config."""
+        """Return grid, block and dynamic shared memory of each config."""
         return self.rules.geometry(columns, self._known(workload.dims), rows)
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
+        """Return each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         return self.rules.facts(columns, self._known(workload.dims), rows, workload.flops)
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """What the description fills, and what ``data.py`` makes."""
+        """Tell what the description fills, and what ``data.py`` makes."""
         return list(self._arguments(workload).values())
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
-        """Positions of the arguments that are compared."""
+        """Return the positions of the arguments that are compared."""
         return find_outputs(self.description)
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """What ``reference.py`` gives; None where there is none."""
+        """Tell what ``reference.py`` gives; None where there is none."""
         file = self.folder / "reference.py"
         if not exists(file):
             return None
         return compute_reference(file, self.description, self._arguments(workload), workload)
 
     def own_tolerance(self, workload: Workload) -> float:
-        """Largest relative error of the outputs that is rounding."""
+        """Return the largest relative error of the outputs that is rounding."""
         return find_tolerance(self.description)
 
     @property
@@ -225,7 +225,7 @@ class CudaFamily:
         return remarks
 
     def _known(self, dims: Mapping[str, int]) -> dict[str, float]:
-        """What formulas may use of a workload: its dims, and the facts of its data."""
+        """Tell what formulas may use of a workload: its dims, and the facts of its data."""
         return {**dims, **self.data.facts(dims)}
 
     def _arguments(self, workload: Workload) -> Arrays:
@@ -243,7 +243,7 @@ class CudaFamily:
             )
 
     def _hash(self) -> str:
-        """Hash of the source, of what it includes beside it, of the data, and of the description.
+        """Return the hash of the source, of what it includes beside it, of the data, and of the description.
 
         Costs and defaults do not enter: they change no kernel.
         """
@@ -265,7 +265,7 @@ class CudaFamily:
 
 
 def _included(source: str, folder: Path) -> list[Path]:
-    """The files beside the source that it includes, and those that these do, in order."""
+    """Return the files beside the source that it includes, and those that these do, in order."""
     found: dict[Path, None] = {}
     open_ = [source]
     while open_:

@@ -105,7 +105,7 @@ def compile_source(source: CudaCode, architecture: str) -> Compiled:
 
 
 def check_nvrtc() -> tuple[int, int]:
-    """Version of NVRTC.
+    """Return the version of NVRTC.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -117,18 +117,18 @@ def check_nvrtc() -> tuple[int, int]:
 
 
 def is_of_nvcc(option: str) -> bool:
-    """Whether an option of a description is one of nvcc that is left out."""
+    """Tell whether an option of a description is one of nvcc that is left out."""
     return option.startswith(_OF_NVCC)
 
 
 def _own_code(architecture: str) -> str:
-    """The architecture with what only its own devices run, such as Hopper's ``wgmma``: ``sm_90a``."""
+    """Return the architecture with what only its own devices run, such as Hopper's ``wgmma``: ``sm_90a``."""
     number = architecture.removeprefix("sm_")
     return f"{architecture}a" if number.isdigit() and int(number) >= 90 else architecture
 
 
 def _program_text(source: CudaCode) -> str:
-    """The source with the macros behind its first headers, up to which NVRTC keeps it precompiled."""
+    """Return the source with the macros behind its first headers, up to which NVRTC keeps it precompiled."""
     lines = source.text.splitlines()
     first = _length_of_preamble(lines, source.folder)
     macros = [f"#define {name} {value}" for name, value in source.macros.items()]
@@ -145,7 +145,7 @@ def _program_text(source: CudaCode) -> str:
 
 
 def _length_of_preamble(lines: Sequence[str], folder: Path) -> int:
-    """Number of lines up to the last of the headers in angle brackets that stand before anything else.
+    """Return number of lines up to the last of the headers in angle brackets that stand before anything else.
 
     Headers of the folder are not among them: they may be written for the macros.
     """
@@ -163,13 +163,13 @@ def _length_of_preamble(lines: Sequence[str], folder: Path) -> int:
 
 @cache
 def _precompiled() -> "tempfile.TemporaryDirectory[str]":
-    """Where this process keeps its headers precompiled; gone when it ends."""
+    """Tell where this process keeps its headers precompiled; gone when it ends."""
     return tempfile.TemporaryDirectory(prefix="headers-")
 
 
 @cache
 def _header_folders() -> tuple[str, ...]:
-    """Where CUDA's headers are: those of a wheel, or of a toolkit."""
+    """Tell where CUDA's headers are: those of a wheel, or of a toolkit."""
     found: list[str] = []
     with suppress(ImportError):
         from cuda.pathfinder import find_nvidia_header_directory

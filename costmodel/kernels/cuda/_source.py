@@ -25,7 +25,7 @@ def build_cuda_family(family: CudaFamily, candidate: Candidate, architecture: st
 
 
 def list_macros(family: CudaFamily, workload: Workload, config: Config, geometry: Geometry) -> dict[str, Any]:
-    """What a kernel's source may use: parameters, sizes, and what Kernel Tuner defines."""
+    """Tell what a kernel's source may use: parameters, sizes, and what Kernel Tuner defines."""
     sizes = {f"grid_size_{axis}": size for axis, size in zip(_AXES, geometry.grid[0].tolist(), strict=True)}
     sizes |= {
         f"block_size_{axis}": size for axis, size in zip(_AXES, geometry.block[0].tolist(), strict=True)
@@ -66,7 +66,7 @@ def _compile(family: CudaFamily, candidate: Candidate, architecture: str, librar
 
 
 def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:
-    """The arrays that the source declares."""
+    """Return the arrays that the source declares."""
     return tuple(name for name in constants if f"{name}[" in text and "__constant__" in text)
 
 
@@ -84,12 +84,12 @@ class CudaSource(FamilySource):
 
     @classmethod
     def at(cls, place: str) -> Sequence[CudaFamily]:
-        """The family of a description, or of the folder that holds it."""
+        """Return the family of a description, or of the folder that holds it."""
         return (_loaded(Path(place).resolve()),)
 
     @classmethod
     def shipped(cls) -> Sequence[CudaFamily]:
-        """The families in ``families``."""
+        """Return the families in ``families``."""
         return [_loaded(folder) for folder in _shipped_folders()]
 
     @staticmethod
@@ -102,7 +102,7 @@ class CudaSource(FamilySource):
         check_nvrtc()
 
     def compilers(self, kind: TargetKind) -> dict[str, str]:
-        """The version of NVRTC."""
+        """Return the version of NVRTC."""
         return nvrtc_compiler()
 
     def prepare(self, kind: TargetKind, architecture: str) -> None:

@@ -221,7 +221,7 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
 
 
 def _choice(name: str, kind: str, value: Any) -> Choice:
-    """One value of a parameter."""
+    """Return one value of a parameter."""
     is_number = isinstance(value, int | float)
     if kind == "string" and isinstance(value, str):
         return value

@@ -49,15 +49,15 @@ class Family(Protocol):
         ...
 
     def fixed(self, dims: Mapping[str, int]) -> dict[str, Any]:
-        """What conditions may use beside the parameters."""
+        """Tell what conditions may use beside the parameters."""
         ...
 
     def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
-        """Grid, block and dynamic shared memory of each config."""
+        """Return grid, block and dynamic shared memory of each config."""
         ...
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
+        """Return each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         ...
 
     @property
@@ -71,15 +71,15 @@ class Family(Protocol):
         ...
 
     def workload(self, **dims: int) -> Workload:
-        """What it computes at these sizes; those that are not given are its own."""
+        """Tell what it computes at these sizes; those that are not given are its own."""
         ...
 
     def computes(self, workload: Workload) -> bool:
-        """Whether a workload is one of its own."""
+        """Tell whether a workload is one of its own."""
         ...
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """What kernels take of a workload that is no operator's, as ``KernelSource.arguments``."""
+        """Tell what kernels take of a workload that is no operator's, as ``KernelSource.arguments``."""
         ...
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
@@ -98,7 +98,7 @@ class Family(Protocol):
 def make_sized_workload(
     name: str, kind: str, known: Mapping[str, int], dtype: str, dims: Mapping[str, int]
 ) -> Workload:
-    """The workload of a family at given sizes.
+    """Return the workload of a family at given sizes.
 
     Args:
         name: Name of the family.

@@ -53,11 +53,11 @@ class Scope:
         return _at(value, self.rows) if self.rows is not None else value
 
     def at(self, rows: NDArray[np.intp]) -> "Scope":
-        """The same with these of its rows."""
+        """Return the same with these of its rows."""
         return Scope(self.values, rows if self.rows is None else self.rows[rows])
 
     def with_value(self, name: str, value: Value) -> "Scope":
-        """The same with one more name, whose value is no column."""
+        """Return the same with one more name, whose value is no column."""
         return Scope({**self.values, name: value}, self.rows)
 
 
@@ -73,7 +73,7 @@ class Evaluation:
         self._left = _MOST_ROWS
 
     def visit(self, node: ast.expr, scope: Scope) -> Value:
-        """What a node gives."""
+        """Tell what a node gives."""
         self._pay(_ROWS_OF_A_STEP, node)
         try:
             value = getattr(self, f"_{type(node).__name__.lower()}")(node, scope)
@@ -170,7 +170,7 @@ class Evaluation:
         return FUNCTIONS[node.func.id](*(self.visit(argument, scope) for argument in node.args))
 
     def _choose(self, mask: Value, scope: Scope, new: Callable[[Scope], Value], otherwise: Value) -> Value:
-        """What ``new`` gives where the mask holds, and is asked for there alone; else what there is."""
+        """Tell what ``new`` gives where the mask holds, and is asked for there alone; else what there is."""
         if not isinstance(mask, np.ndarray):
             return new(scope) if mask else otherwise
         rows = np.flatnonzero(mask)
@@ -191,7 +191,7 @@ class Evaluation:
 
 
 def _column(value: Value) -> NDArray[Any]:
-    """A value as a column; texts as references, as each row would take the room of the longest."""
+    """Return a value as a column; texts as references, as each row would take the room of the longest."""
     if isinstance(value, list | tuple):
         raise TypeError("a list cannot be chosen for some of the configs")
     column = np.asarray(value)
@@ -199,7 +199,7 @@ def _column(value: Value) -> NDArray[Any]:
 
 
 def _weight(value: Value, most: int) -> int:
-    """Rows that a value counts as: those of a column, or of the widest item for each item of a list.
+    """Return rows that a value counts as: those of a column, or of the widest item for each item of a list.
 
     Args:
         value: What a node gives; lists may hold lists.
@@ -219,7 +219,7 @@ def _weight(value: Value, most: int) -> int:
 
 
 def _at(value: Value, rows: NDArray[np.intp]) -> Value:
-    """A value at these rows; columns may stand in a list."""
+    """Return a value at these rows; columns may stand in a list."""
     if isinstance(value, list | tuple):
         return [_at(each, rows) for each in value]
     return value[rows] if isinstance(value, np.ndarray) else value
@@ -260,7 +260,7 @@ class Formula:
         check_names(self.text, self.names, known)
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """What it gives with these values of its names.
+        """Tell what it gives with these values of its names.
 
         Raises:
             FormulaError: A name is unknown, or it has no value, as a division by zero.
@@ -271,7 +271,7 @@ class Formula:
             raise FormulaError(f"The formula {self.text!r} must be less deeply nested.") from None
 
     def column(self, values: Mapping[str, Value], rows: int) -> NDArray[Any]:
-        """``(rows,)`` numbers.
+        """Return ``(rows,)`` numbers.
 
         Raises:
             FormulaError: As ``value``; or it gives no numbers.
@@ -285,7 +285,7 @@ class Formula:
         return np.broadcast_to(column, (rows,))
 
     def mask(self, values: Mapping[str, Value], rows: int) -> NDArray[np.bool_]:
-        """``(rows,)`` whether it holds.
+        """Return ``(rows,)`` whether it holds.
 
         Raises:
             FormulaError: As ``value``.
@@ -293,7 +293,7 @@ class Formula:
         return np.broadcast_to(np.asarray(to_truth(self.value(values))), (rows,))
 
     def whole_number(self, values: Mapping[str, Value]) -> int:
-        """The whole number that it gives where no name is a column.
+        """Return the whole number that it gives where no name is a column.
 
         Raises:
             FormulaError: As ``value``; or it gives something else.
@@ -307,6 +307,6 @@ class Formula:
 
 
 def all_hold(formulas: Sequence[Formula], values: Mapping[str, Value], rows: int) -> NDArray[np.bool_]:
-    """``(rows,)`` whether every formula holds."""
+    """Return ``(rows,)`` whether every formula holds."""
     masks = (formula.mask(values, rows) for formula in formulas)
     return reduce(np.logical_and, masks, np.ones(rows, dtype=bool))

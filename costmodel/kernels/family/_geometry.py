@@ -64,7 +64,7 @@ def compute_launch_columns(
 
 
 def _whole(column: Any) -> FloatArray:
-    """The whole part, 0 of what is no number."""
+    """Return the whole part, 0 of what is no number."""
     return np.floor(np.nan_to_num(np.asarray(column, dtype=np.float64), posinf=0.0, neginf=0.0))
 
 
@@ -101,7 +101,7 @@ def check_shared_bytes(shared_bytes: int, architecture: str) -> None:
 
 @cache
 def _most_shared_bytes(architecture: str) -> int | None:
-    """Most shared memory of a block; None where it is not known."""
+    """Return the most shared memory of a block; None where it is not known."""
     number = architecture.removeprefix("sm_").rstrip("abcdef")
     known = list_architectures().get(f"sm_{number}")
     if known is None:

@@ -20,7 +20,7 @@ _NODES = (
 
 
 def parse(text: str) -> ast.expr:
-    """The expression, once every node of it is known."""
+    """Return the expression, once every node of it is known."""
     if len(text) > _MOST_CHARACTERS:
         raise FormulaError(f"A formula must have at most {_MOST_CHARACTERS} characters, but got {len(text)}.")
     try:
@@ -43,7 +43,7 @@ def _check(root: ast.expr, text: str) -> None:
 
 
 def _refused(node: ast.expr) -> str:
-    """Why a node is no part of a formula; empty if it is."""
+    """Tell why a node is no part of a formula; empty if it is."""
     why = ""
     match node:
         case ast.Call(func=ast.Name(id=name), keywords=[]) if name in FUNCTIONS:
@@ -70,7 +70,7 @@ def _refused(node: ast.expr) -> str:
 
 
 def _meant(node: ast.expr) -> str:
-    """A question where a call has a name near one that there is."""
+    """Return a question where a call has a name near one that there is."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if name not in FUNCTIONS:
             return did_you_mean(name, FUNCTIONS)
@@ -78,7 +78,7 @@ def _meant(node: ast.expr) -> str:
 
 
 def free_names(node: ast.expr) -> tuple[str, ...]:
-    """Names that stand for values from outside."""
+    """Return the names that stand for values from outside."""
     found = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     bound = {each.id for each in found if isinstance(each.ctx, ast.Store)}
     called = {id(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)}

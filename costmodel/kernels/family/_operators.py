@@ -18,7 +18,7 @@ _LARGEST_EXPONENT = 64
 
 
 def to_plain(value: Value) -> Value:
-    """A number of NumPy as Python's."""
+    """Return a number of NumPy as Python's."""
     return (
         value.item()
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0)
@@ -27,14 +27,14 @@ def to_plain(value: Value) -> Value:
 
 
 def to_truth(value: Value) -> Any:
-    """Whether a value counts as true; a column of it."""
+    """Tell whether a value counts as true; a column of it."""
     if not isinstance(value, np.ndarray):
         return bool(value)
     return value != "" if value.dtype.kind == "U" else value.astype(bool)
 
 
 def compare_values(holds: Callable[[Any, Any], Any], left: Value, right: Value) -> Value:
-    """A comparison of two numbers or two texts; a number is never equal to a text."""
+    """Return a comparison of two numbers or two texts; a number is never equal to a text."""
     if _is_text(left) == _is_text(right) and not isinstance(left, list) and not isinstance(right, list):
         return holds(left, right)
     if holds not in (operator.eq, operator.ne):
@@ -45,7 +45,7 @@ def compare_values(holds: Callable[[Any, Any], Any], left: Value, right: Value) 
 
 
 def contains(items: Value, value: Value) -> Value:
-    """Whether a list has a value."""
+    """Tell whether a list has a value."""
     if not isinstance(items, list | tuple):
         raise TypeError("`in` needs a list at its right")
     return reduce(np.logical_or, (compare_values(operator.eq, value, each) for each in items), _no(value))
@@ -64,7 +64,7 @@ def _is_text(value: Value) -> bool:
 
 
 def _number(value: Value) -> Any:
-    """A number, or a column of numbers, with truth as 0 and 1."""
+    """Return a number, or a column of numbers, with truth as 0 and 1."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biuf":
             raise TypeError("it needs numbers, but got texts")
@@ -84,14 +84,14 @@ def _any(mask: Any) -> bool:
 
 
 def _within(value: Any) -> Any:
-    """A whole number that is not too large."""
+    """Return a whole number that is not too large."""
     if _any(np.abs(value) >= float(LARGEST)):
         raise OverflowError("a whole number is larger than 2^62")
     return value
 
 
 def _arithmetic(compute: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
-    """Sum, difference or product; of whole numbers exactly."""
+    """Return sum, difference or product; of whole numbers exactly."""
 
     def operate(left: Value, right: Value) -> Value:
         a, b = _number(left), _number(right)
@@ -115,7 +115,7 @@ def _add(left: Value, right: Value) -> Value:
 
 
 def _divided(compute: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
-    """A quotient or remainder."""
+    """Return a quotient or remainder."""
 
     def operate(left: Value, right: Value) -> Value:
         a, b = _number(left), _number(right)
@@ -147,7 +147,7 @@ def _power(left: Value, right: Value) -> Value:
 
 
 def _round_by(round_: Callable[[Any], Any]) -> Callable[[Value], Value]:
-    """A function that makes whole numbers."""
+    """Return a function that makes whole numbers."""
 
     def operate(value: Value) -> Value:
         number = _number(value)
@@ -162,7 +162,7 @@ def _round_by(round_: Callable[[Any], Any]) -> Callable[[Value], Value]:
 
 
 def _extreme(pick: Callable[[Any, Any], Any]) -> Callable[..., Value]:
-    """The smallest or largest of the arguments, or of a list."""
+    """Return the smallest or largest of the arguments, or of a list."""
 
     def operate(*arguments: Value) -> Value:
         items = arguments[0] if len(arguments) == 1 else arguments

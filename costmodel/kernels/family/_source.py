@@ -45,7 +45,7 @@ class FamilySource(KernelSource):
     @classmethod
     @abstractmethod
     def at(cls, place: str) -> Sequence[Family]:
-        """The families at a place.
+        """Return the families at a place.
 
         Raises:
             CostModelError: They cannot be read.
@@ -54,7 +54,7 @@ class FamilySource(KernelSource):
     @classmethod
     @abstractmethod
     def shipped(cls) -> Sequence[Family]:
-        """The families that ship."""
+        """Return the families that ship."""
 
     @staticmethod
     @abstractmethod
@@ -62,11 +62,11 @@ class FamilySource(KernelSource):
         """Compile a candidate of a family to machine code with a note of how it is launched."""
 
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """Whether a family computes it, on a GPU."""
+        """Tell whether a family computes it, on a GPU."""
         return kind == "cuda" and any(family.computes(workload) for family in self.families)
 
     def space(self, workload: Workload, kind: TargetKind) -> FamilySpace:
-        """The configs of the family that computes a workload."""
+        """Return the configs of the family that computes a workload."""
         return _space(self._family_of(workload, kind), workload)
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
@@ -80,25 +80,25 @@ class FamilySource(KernelSource):
         )
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """The operator's, or those that the family makes."""
+        """Return the operator's, or those that the family makes."""
         if not workload.is_foreign:
             return super().arguments(workload)
         return self._family_of(workload).own_arguments(workload)
 
     def outputs(self, workload: Workload) -> tuple[int, ...]:
-        """Positions of the arguments that are compared."""
+        """Return the positions of the arguments that are compared."""
         if not workload.is_foreign:
             return super().outputs(workload)
         return self._family_of(workload).own_outputs(workload)
 
     def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """The operator's output, or what the family says; None where it says nothing."""
+        """Return the operator's output, or what the family says; None where it says nothing."""
         if not workload.is_foreign:
             return super().reference(workload)
         return self._family_of(workload).own_reference(workload)
 
     def tolerance(self, workload: Workload) -> float:
-        """Largest relative error of the outputs that is rounding."""
+        """Return the largest relative error of the outputs that is rounding."""
         if not workload.is_foreign:
             return super().tolerance(workload)
         return self._family_of(workload).own_tolerance(workload)
@@ -121,7 +121,7 @@ def _spaces() -> dict[tuple[str, str], FamilySpace]:
 
 
 def _space(family: Family, workload: Workload) -> FamilySpace:
-    """A space, the same object for the same arguments: its configs are listed once."""
+    """Return a space, the same object for the same arguments: its configs are listed once."""
     spaces, key = _spaces(), (family.space_name, workload.name)
     if key not in spaces:
         spaces[key] = FamilySpace(family, Workload.parse(workload.name))

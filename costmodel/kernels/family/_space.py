@@ -44,15 +44,15 @@ class ValidConfigs:
             condition.check_names({*choices, *fixed})
 
     def columns(self, rows: ConfigRows) -> dict[str, NDArray[Any]]:
-        """``(n,)`` values of each parameter."""
+        """Return ``(n,)`` values of each parameter."""
         return {name: table[rows[:, i]] for i, (name, table) in enumerate(self._tables.items())}
 
     def holds(self, columns: Mapping[str, Any], rows: int) -> NDArray[np.bool_]:
-        """``(rows,)`` whether the conditions hold."""
+        """Return ``(rows,)`` whether the conditions hold."""
         return all_hold(self._conditions, {**self._fixed, **columns}, rows)
 
     def all_rows(self) -> ConfigRows | None:
-        """Every config, the first parameter changing slowest; None where listing them takes too much.
+        """Return every config, the first parameter changing slowest; None where listing them takes too much.
 
         Parameters come in one after the other, and each condition is asked as soon as it can be, so that
         most combinations are never made.
@@ -86,7 +86,7 @@ class ValidConfigs:
         return np.concatenate(kept)
 
     def _with_parameter(self, rows: ConfigRows, count: int, conditions: Sequence[Formula]) -> ConfigRows:
-        """Each row with each choice of the next parameter, where the conditions hold."""
+        """Return each row with each choice of the next parameter, where the conditions hold."""
         kept = []
         step = max(1, _CHUNK // count)
         for start in range(0, len(rows), step):
@@ -156,7 +156,7 @@ class FamilySpace:
         return self._nearest({})
 
     def _nearest(self, changed: Mapping[str, Choice]) -> Config:
-        """The valid config with most of these choices; of several, that nearest to the defaults."""
+        """Return the valid config with most of these choices; of several, that nearest to the defaults."""
         wanted = {**self._family.default_choices, **changed}
         rows = self._draw(4096, np.random.default_rng(0)) if self._rows is None else self._rows
         if self._holds(wanted):
@@ -170,14 +170,14 @@ class FamilySpace:
         return self._config_of(rows[np.lexsort(keys)[:1]])
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
-        """Every parameter: the last index of rising numbers, or the choices."""
+        """Return every parameter: the last index of rising numbers, or the choices."""
         return {
             name: len(choices) - 1 if _is_rising(choices) else choices
             for name, choices in self._choices.items()
         }
 
     def suggest(self, trial: Any) -> Config:
-        """The config that an Optuna trial proposes; it need not meet the conditions."""
+        """Return the config that an Optuna trial proposes; it need not meet the conditions."""
         decisions: dict[str, Decision] = {
             name: choices[trial.suggest_int(name, 0, len(choices) - 1)]
             if _is_rising(choices)
@@ -187,7 +187,7 @@ class FamilySpace:
         return Config(decisions)
 
     def params(self, config: Config) -> dict[str, Any]:
-        """What ``suggest`` would have to be told to give ``config``.
+        """Tell what ``suggest`` would have to be told to give ``config``.
 
         Raises:
             InvalidConfigError: It is not of this space.
@@ -199,7 +199,7 @@ class FamilySpace:
         }
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config that ``suggest`` gives of these parameters.
+        """Return the config that ``suggest`` gives of these parameters.
 
         Raises:
             CostModelError: One is missing, or is none of its choices.
@@ -216,12 +216,12 @@ class FamilySpace:
         return Config(decisions)
 
     def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
-        """Random configs that meet the conditions, as columns; all of a smaller space, each once."""
+        """Return random configs that meet the conditions, as columns; all of a smaller space, each once."""
         rows = self._draw(size, rng)
         return ConfigBatch(self.workload, len(rows), self._valid.columns(rows))
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """A random config that meets the conditions.
+        """Return a random config that meets the conditions.
 
         Raises:
             CostModelError: None does.
@@ -232,7 +232,7 @@ class FamilySpace:
         return self._config_of(rows)
 
     def mutate(self, config: Config, rng: np.random.Generator) -> Config:
-        """A config with another choice of one parameter that meets the conditions.
+        """Return a config with another choice of one parameter that meets the conditions.
 
         Where none is found in 100 draws, ``config`` itself.
         """
@@ -246,7 +246,7 @@ class FamilySpace:
         return config
 
     def candidate(self, config: Config) -> Candidate:
-        """The candidate of ``config`` with what the family says of its launch.
+        """Return the candidate of ``config`` with what the family says of its launch.
 
         Raises:
             InvalidConfigError: It is not of this space, breaks a condition, or has a block or grid that no
@@ -263,11 +263,11 @@ class FamilySpace:
         return Candidate(self.workload, self.name, config, (launch,))
 
     def program_hash(self, config: Config) -> int:
-        """A hash of the config: each is a program of its own."""
+        """Return a hash of the config: each is a program of its own."""
         return int(config.config_id, 16)
 
     def launches(self, batch: ConfigBatch) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
+        """Return each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         return self._family.launches(self.workload, batch.decisions, batch.size)
 
     @cached_property
@@ -307,7 +307,7 @@ class FamilySpace:
 
 
 def _is_rising(choices: tuple[Any, ...]) -> bool:
-    """Whether choices are more than two numbers in rising order."""
+    """Tell whether choices are more than two numbers in rising order."""
     return (
         len(choices) > 2
         and all(isinstance(choice, int | float) for choice in choices)

@@ -41,7 +41,7 @@ def make_call(workload: Workload, name: str, **choices: int) -> Call:
 
 
 def make_family_call(family: LibraryFamily, workload: Workload, name: str) -> Call:
-    """A call that a family says: of its arguments in the kernel's order, giving its one output.
+    """Return a call that a family says: of its arguments in the kernel's order, giving its one output.
 
     Where its file has a function ``prepare``, the first call gives it the tensors by name, and what it
     returns is what each call gets: a sparse matrix made of arrays takes no time that counts.
@@ -66,7 +66,7 @@ def _eager(workload: Workload) -> tuple[Anchor, int]:
 
 
 def _addmm(workload: Workload) -> tuple[Anchor, int]:
-    """The product with what is added to it first: one row for all, or as large as the product."""
+    """Return the product with what is added to it first: one row for all, or as large as the product."""
     added = workload.operator.epilogue[0]
     multiply_add = torch.addmm if workload.operator.anchor == "matmul" else torch.baddbmm
 

@@ -65,7 +65,7 @@ class _CuBlasLt:
             raise RuntimeError(f"cublasLt{name} must succeed, but it gave {said}")
 
     def create(self, kind: str, stack: ExitStack, *arguments: Any) -> c_void_p:
-        """A descriptor that lives as long as ``stack``."""
+        """Return a descriptor that lives as long as ``stack``."""
         made = c_void_p()
         self.call(f"{kind}Create", byref(made), *arguments)
         stack.callback(self.call, f"{kind}Destroy", made)
@@ -79,7 +79,7 @@ class _CuBlasLt:
 
 @cache
 def _cublaslt(cuda: str) -> _CuBlasLt:
-    """The library that PyTorch has loaded, which the dynamic linker gives again.
+    """Return the library that PyTorch has loaded, which the dynamic linker gives again.
 
     Raises:
         OSError: It has loaded none.
@@ -88,7 +88,7 @@ def _cublaslt(cuda: str) -> _CuBlasLt:
 
 
 def make_product(workload: Workload, *, algorithm: int, sm_target: int) -> "tuple[Any, int]":
-    """What computes the product and the first steps of the epilogue, and how many steps that are.
+    """Tell what computes the product and the first steps of the epilogue, and how many steps that are.
 
     Sums and a ReLU behind them are part of the product. cuBLASLt's GELU is not: it is the approximation by
     a hyperbolic tangent.
@@ -103,7 +103,7 @@ def make_product(workload: Workload, *, algorithm: int, sm_target: int) -> "tupl
 
 
 def _fused(epilogue: tuple[str, ...]) -> tuple[str, ...]:
-    """The steps that cuBLASLt does."""
+    """Return the steps that cuBLASLt does."""
     sums = 0
     while epilogue[sums : sums + 1] in (("bias",), ("add",)):
         sums += 1
@@ -113,7 +113,7 @@ def _fused(epilogue: tuple[str, ...]) -> tuple[str, ...]:
 def _multiply(
     operands: Mapping[str, Any], output: Any, *, fused: tuple[str, ...], algorithm: int, sm_target: int
 ) -> Any:
-    """``output = relu(A B + add + bias)``, of which ``fused`` names what there is."""
+    """Return ``output = relu(A B + add + bias)``, of which ``fused`` names what there is."""
     library, a, b = _cublaslt(str(torch.version.cuda)), operands["A"], operands["B"]
     (m, k), n = a.shape, b.shape[1]
     added = operands["add"] if "add" in fused else output
@@ -146,7 +146,7 @@ def _multiply(
 
 
 def _layout(library: _CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
-    """A matrix that is stored by columns, one behind the other."""
+    """Return a matrix that is stored by columns, one behind the other."""
     sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
     return library.create("MatrixLayout", stack, c_int(elements), *sizes)
 
@@ -154,7 +154,7 @@ def _layout(library: _CuBlasLt, stack: ExitStack, elements: int, rows: int, colu
 def _operation(
     library: _CuBlasLt, stack: ExitStack, fused: tuple[str, ...], bias: Any, sm_target: int
 ) -> c_void_p:
-    """The product's descriptor."""
+    """Return the product's descriptor."""
     scale = c_int(_ELEMENTS[torch.float32])
     operation = library.create("MatmulDesc", stack, c_int(_COMPUTE_32F), scale)
     epilogue = _RELU * ("relu" in fused) | _BIAS * ("bias" in fused)
@@ -172,7 +172,7 @@ def _answer(
     layouts: tuple[c_void_p, ...],
     algorithm: int,
 ) -> _Answer:
-    """One of the algorithms that the heuristics offer.
+    """Return one of the algorithms that the heuristics offer.
 
     Raises:
         InvalidConfigError: They offer fewer.

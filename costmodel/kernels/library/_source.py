@@ -46,7 +46,7 @@ def write_note(candidate: Candidate, folder: Path) -> Path:
 
 
 def load_call(path: Path) -> Callable[[Sequence[Any]], Any]:
-    """The call that a file notes, for tensors on one device. Imports PyTorch.
+    """Return the call that a file notes, for tensors on one device. Imports PyTorch.
 
     From here on float32 means float32 in this process: TensorFloat-32 is switched off.
 
@@ -98,27 +98,27 @@ class LibrarySource(KernelSource):
     artifact = CALL_NOTE_SUFFIX
 
     def makes(self, workload: Workload, kind: TargetKind) -> bool:
-        """All operators, and workloads of families that say what a user of PyTorch would call."""
+        """Return all operators, and workloads of families that say what a user of PyTorch would call."""
         return not workload.is_foreign or find_library_family(workload) is not None
 
     def space(self, workload: Workload, kind: TargetKind) -> LibrarySpace:
-        """The calls that compute a workload."""
+        """Return the calls that compute a workload."""
         return LibrarySpace(workload, kind)
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """Those of the kernels that stand beside a call."""
+        """Return those of the kernels that stand beside a call."""
         return find_owner(workload).arguments(workload)
 
     def outputs(self, workload: Workload) -> tuple[int, ...]:
-        """Positions of the arguments that are compared."""
+        """Return the positions of the arguments that are compared."""
         return find_owner(workload).outputs(workload)
 
     def reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """What the kernels beside a call should give too."""
+        """Tell what the kernels beside a call should give too."""
         return find_owner(workload).reference(workload)
 
     def tolerance(self, workload: Workload) -> float:
-        """Largest relative error of the outputs that is rounding."""
+        """Return the largest relative error of the outputs that is rounding."""
         return find_owner(workload).tolerance(workload)
 
     def check_installed(self, kind: TargetKind) -> None:

@@ -26,7 +26,7 @@ _SOURCES: tuple[FamilySource, ...] = (CudaSource(), TritonSource())
 
 
 def find_library_family(workload: Workload) -> LibraryFamily | None:
-    """The family that ships with calls for a workload of its own; None where there is none."""
+    """Return the family that ships with calls for a workload of its own; None where there is none."""
     if not workload.is_foreign:
         return None
     families: tuple[LibraryFamily, ...] = (*CudaSource.shipped(), *TritonSource.shipped())
@@ -102,7 +102,7 @@ class LibrarySpace:
         return (*self.sketches[0].configs, *offered_first)
 
     def parameters(self) -> dict[str, int | tuple[Any, ...]]:
-        """The sketch, and the choices of each sketch with its number and a dot in front."""
+        """Return the sketch, and the choices of each sketch with its number and a dot in front."""
         own: dict[str, int | tuple[Any, ...]] = {
             f"{position}.{name}": choices
             for position, sketch in enumerate(self.sketches)
@@ -111,7 +111,7 @@ class LibrarySpace:
         return {SKETCH: tuple(range(len(self.sketches))), **own}
 
     def suggest(self, trial: Any) -> Config:
-        """The config that an Optuna trial proposes."""
+        """Return the config that an Optuna trial proposes."""
         position = trial.suggest_categorical(SKETCH, range(len(self.sketches)))
         choices = self.sketches[position].choices
         return Config(
@@ -119,7 +119,7 @@ class LibrarySpace:
         )
 
     def params(self, config: Config) -> dict[str, Any]:
-        """What ``suggest`` would have to be told to give a config.
+        """Tell what ``suggest`` would have to be told to give a config.
 
         Raises:
             InvalidConfigError: It is not of this space.
@@ -128,7 +128,7 @@ class LibrarySpace:
         return {SKETCH: position, **{f"{position}.{name}": v for name, v in config.decisions.items()}}
 
     def config(self, params: Mapping[str, Any]) -> Config:
-        """The config with these parameters.
+        """Return the config with these parameters.
 
         Raises:
             CostModelError: One is missing, or is none of its choices.
@@ -143,12 +143,12 @@ class LibrarySpace:
         )
 
     def draw(self, sketch: int, size: int, rng: np.random.Generator) -> ConfigBatch:
-        """Random configs of one sketch, as columns; all of them if asked for as many."""
+        """Return random configs of one sketch, as columns; all of them if asked for as many."""
         every = ConfigBatch.from_configs(self.workload, self.sketches[sketch].configs)
         return every.take(np.sort(rng.permutation(every.size)[:size]))
 
     def sample(self, rng: np.random.Generator) -> Config:
-        """A random config of a random sketch."""
+        """Return a random config of a random sketch."""
         configs = self.sketches[int(rng.integers(len(self.sketches)))].configs
         return configs[int(rng.integers(len(configs)))]
 
@@ -181,15 +181,15 @@ class LibrarySpace:
         }
 
     def program_hash(self, config: Config) -> int:
-        """Every config is a call of its own."""
+        """Return a hash of the config: each is a call of its own."""
         return int(config.config_id, 16)
 
     def _facts(self, config: Config) -> dict[str, int]:
-        """What is known of a call, by field of ``KernelLaunch``."""
+        """Tell what is known of a call, by field of ``KernelLaunch``."""
         return find_call_facts(self.workload, str(config.decisions[CALL]))
 
     def _position(self, config: Config) -> int:
-        """The sketch that a config is of."""
+        """Return the sketch that a config is of."""
         for position, sketch in enumerate(self.sketches):
             if config in sketch.configs:
                 return position
@@ -203,7 +203,7 @@ class LibrarySpace:
 
 
 def _choices(workload: Workload, kind: TargetKind) -> Sequence[Mapping[str, tuple[Decision, ...]]]:
-    """The calls that compute a workload, by what can be chosen of them."""
+    """Return the calls that compute a workload, by what can be chosen of them."""
     anchor, epilogue = workload.operator.anchor, workload.operator.epilogue
     calls = ["eager"]
     if anchor in ("matmul", "batch_matmul") and epilogue[:1] in (("bias",), ("add",)):

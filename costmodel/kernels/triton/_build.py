@@ -81,12 +81,12 @@ KernelParameter = Constant | Pointer | PassedValue
 
 
 def name_type(value: PassedValue) -> str:
-    """The type of a value in Triton's words."""
+    """Return the type of a value in Triton's words."""
     return _TYPES[value.dtype]
 
 
 def choose_options(config: Config) -> dict[str, Any]:
-    """What Triton's compiler is told of a config; 0 registers means no limit.
+    """Tell what Triton's compiler is told of a config; 0 registers means no limit.
 
     Products and sums are fused, as by default before Triton changes its mind.
     """
@@ -100,7 +100,7 @@ def choose_options(config: Config) -> dict[str, Any]:
 def list_parameters(
     family: TritonFamily, workload: Workload, config: Config, dtypes: tuple[str, ...]
 ) -> dict[str, KernelParameter]:
-    """Each parameter of the kernel, in its order.
+    """Return each parameter of the kernel, in its order.
 
     As Triton does, a whole number that is 1 is compiled in.
 
@@ -141,7 +141,7 @@ def _scalar(value: float) -> KernelParameter:
 
 
 def _position(family: TritonFamily, workload: Workload, name: str) -> int | None:
-    """Which argument an array is; None where the operator has no such input."""
+    """Tell which argument an array is; None where the operator has no such input."""
     if not family.operators:
         return family.argument_names.index(name)
     operand, inputs = family.operands[name], list(workload.operator.inputs(workload.dims))
@@ -183,7 +183,7 @@ def _compiled(
     options: Mapping[str, Any],
     architecture: str,
 ) -> Any:
-    """What Triton's compiler gives, which needs no GPU.
+    """Tell what Triton's compiler gives, which needs no GPU.
 
     Raises:
         CompileError: It refuses.
@@ -215,7 +215,7 @@ def _compiled(
 def _launched(
     parameters: Mapping[str, KernelParameter], compiled: Any, programs: int
 ) -> tuple[PassedValue | Scratch | Position, ...]:
-    """What the machine code takes: what is not compiled in, then work memory of Triton's own.
+    """Tell what the machine code takes: what is not compiled in, then work memory of Triton's own.
 
     How many pointers to such memory there are depends on the version of Triton; those behind the first are
     for its profiler.
@@ -233,7 +233,7 @@ def _launched(
 
 
 def _dtypes(family: TritonFamily, workload: Workload) -> tuple[str, ...]:
-    """Types of the workload's arguments."""
+    """Return the types of the workload's arguments."""
     if family.operators:
         return (workload.dtype,) * (len(workload.operator.inputs(workload.dims)) + 1)
     return tuple(family.array_types(workload).values())
@@ -246,7 +246,7 @@ def _type(parameter: KernelParameter) -> str:
 
 
 def _is_divisible(parameter: KernelParameter) -> bool:
-    """Whether it is a multiple of 16: every array is allocated at one."""
+    """Tell whether it is a multiple of 16: every array is allocated at one."""
     if isinstance(parameter, PassedValue):
         return parameter.dtype != "float32" and parameter.value % 16 == 0
     return isinstance(parameter, Pointer)

@@ -170,7 +170,7 @@ class TritonFamily:
         ]
 
     def workload(self, **dims: int) -> Workload:
-        """What it computes at these sizes; those that are not given are its own.
+        """Tell what it computes at these sizes; those that are not given are its own.
 
         Raises:
             CostModelError: It has no such dimension, or a size is not positive.
@@ -178,7 +178,7 @@ class TritonFamily:
         return make_sized_workload(self.name, self.kinds[0], self.dims, self.dtype, dims)
 
     def computes(self, workload: Workload) -> bool:
-        """Whether a workload is one of its own."""
+        """Tell whether a workload is one of its own."""
         return (
             workload.kind in self.kinds
             and workload.dtype == self.dtype
@@ -186,15 +186,15 @@ class TritonFamily:
         )
 
     def space(self, workload: Workload | None = None) -> FamilySpace:
-        """The configs for a workload; for that of its own dims if None."""
+        """Return the configs for a workload; for that of its own dims if None."""
         return FamilySpace(self, workload or self.workload())
 
     def fixed(self, dims: Mapping[str, int]) -> dict[str, Any]:
-        """What conditions may use beside the parameters: the dims."""
+        """Tell what conditions may use beside the parameters: the dims."""
         return dict(dims)
 
     def geometry(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> Geometry:
-        """Grid and block of each config; shared memory is the compiler's to say."""
+        """Return grid and block of each config; shared memory is the compiler's to say."""
         values = {**columns, **workload.dims}
         axes = [formula.column(values, rows).astype(np.int64) for formula in self._grid_formulas]
         warps = np.broadcast_to(np.asarray(columns.get("num_warps", 4), dtype=np.int64), (rows,))
@@ -202,7 +202,7 @@ class TritonFamily:
         return Geometry(np.stack(axes, axis=1), block, np.zeros(rows, dtype=np.int64))
 
     def launches(self, workload: Workload, columns: Mapping[str, Any], rows: int) -> dict[str, FloatArray]:
-        """Each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
+        """Return each field of ``KernelLaunch`` as ``(n, 1)``, 0 where nothing says it."""
         geometry, values = self.geometry(workload, columns, rows), {**columns, **workload.dims}
         return compute_launch_columns(geometry, self._launch_formulas, values, workload.flops or None)
 
@@ -224,7 +224,7 @@ class TritonFamily:
         return tuple(name for name in self.kernel_parameters if name not in told)
 
     def make_arrays(self, workload: Workload) -> dict[str, NDArray[Any]]:
-        """The arrays of a workload of its own, by name in the kernel's order.
+        """Return the arrays of a workload of its own, by name in the kernel's order.
 
         Raises:
             CostModelError: ``arrays`` makes others than the kernel takes.
@@ -250,22 +250,22 @@ class TritonFamily:
         return {}
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
-        """The arrays of a workload of its own, in the kernel's order."""
+        """Return the arrays of a workload of its own, in the kernel's order."""
         return list(self.make_arrays(workload).values())
 
     def own_outputs(self, workload: Workload) -> tuple[int, ...]:
-        """Positions of the arguments that are compared."""
+        """Return the positions of the arguments that are compared."""
         return tuple(map(self.argument_names.index, self.outputs))
 
     def own_reference(self, workload: Workload) -> list[NDArray[Any]] | None:
-        """What the outputs should hold; None where nobody says."""
+        """Tell what the outputs should hold; None where nobody says."""
         if self.reference is None:
             return None
         found = self.reference(self.make_arrays(workload), workload.dims)
         return [np.asarray(found[name]) for name in self.outputs]
 
     def own_tolerance(self, workload: Workload) -> float:
-        """Largest relative error of an output that is rounding."""
+        """Return the largest relative error of an output that is rounding."""
         if self.tolerance is not None:
             return self.tolerance
         types = self.array_types(workload)
@@ -325,7 +325,7 @@ class TritonFamily:
             )
 
     def _hash(self) -> str:
-        """Hash of the kernel and of all that tells how it is compiled and launched.
+        """Return the hash of the kernel and of all that tells how it is compiled and launched.
 
         Costs and defaults do not enter: they change no kernel.
         """

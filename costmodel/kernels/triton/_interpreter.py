@@ -100,7 +100,7 @@ def _wrong(
     config: Config,
     reference: Sequence[NDArray[Any]],
 ) -> str:
-    """Why a config is wrong; empty where it is right, twice: work memory must be left as it was.
+    """Tell why a config is wrong; empty where it is right, twice: work memory must be left as it was.
 
     What the first run wrote is undone, so that a second run that writes nothing is seen.
     """
@@ -127,7 +127,7 @@ def _wrong(
 
 
 def _told(parameter: KernelParameter, tensors: Sequence[Any]) -> Any:
-    """What the interpreter is called with."""
+    """Tell what the interpreter is called with."""
     import torch
 
     if isinstance(parameter, Constant | PassedValue):

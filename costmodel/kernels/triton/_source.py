@@ -18,7 +18,7 @@ _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
 
 
 def load_families(place: str) -> Sequence[TritonFamily]:
-    """The families of a file, which is run.
+    """Return the families of a file, which is run.
 
     Args:
         place: ``kernel.py``, which defines FAMILY or FAMILIES; ``kernel.py:name`` for one under another name;
@@ -33,7 +33,7 @@ def load_families(place: str) -> Sequence[TritonFamily]:
 
 
 def is_family_place(place: str) -> bool:
-    """Whether a place is a folder with ``family.py``, or a file that speaks of ``TritonFamily``."""
+    """Tell whether a place is a folder with ``family.py``, or a file that speaks of ``TritonFamily``."""
     path, _, name = place.partition(".py:")
     file = Path(f"{path}.py" if name else place)
     if is_folder(file):
@@ -68,12 +68,12 @@ class TritonSource(FamilySource):
 
     @classmethod
     def at(cls, place: str) -> Sequence[TritonFamily]:
-        """The families of a file."""
+        """Return the families of a file."""
         return load_families(place)
 
     @classmethod
     def shipped(cls) -> Sequence[TritonFamily]:
-        """The families in ``families``."""
+        """Return the families in ``families``."""
         return _shipped()
 
     @staticmethod
@@ -89,7 +89,7 @@ class TritonSource(FamilySource):
             raise MissingExtraError("Building Triton kernels", "triton") from None
 
     def compilers(self, kind: TargetKind) -> dict[str, str]:
-        """The version of Triton."""
+        """Return the version of Triton."""
         import triton
 
         return {"triton": triton.__version__}
