@@ -19,7 +19,7 @@ from costmodel.cli._app import app
 
 # What makes a terminal bold or coloured.
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
-MAIN = "from costmodel.cli._app import main; main()"
+MAIN = "from costmodel.cli import main; main()"
 
 
 def command(*arguments: object) -> list[str]:

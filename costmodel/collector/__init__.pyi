@@ -1,7 +1,6 @@
 from ._engine import Engine as Engine
 from ._engine import EngineLostError as EngineLostError
 from ._local_engine import LocalEngine as LocalEngine
-from .campaign._campaign import Campaign as Campaign
 from .campaign._config import CampaignConfig as CampaignConfig
 from .campaign._config import find_campaign as find_campaign
 from .campaign._progress import campaign_status as campaign_status

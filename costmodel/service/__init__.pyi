@@ -2,10 +2,7 @@ from ._dask import DaskEngine as DaskEngine
 from ._job import JobFile as JobFile
 from ._open_engine import open_engine as open_engine
 from ._ray import RayEngine as RayEngine
-from ._schedule import RULES as RULES
 from ._simulate import simulate as simulate
-from ._stage_times import CampaignWork as CampaignWork
-from ._stage_times import StageTimes as StageTimes
 from ._stage_times import TuneWork as TuneWork
 from ._stage_times import load_times as load_times
 from ._store import JobStore as JobStore

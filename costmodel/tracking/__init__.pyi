@@ -1,13 +1,8 @@
 from ._base import Tracker as Tracker
 from ._items import Artifact as Artifact
-from ._items import ChildRun as ChildRun
-from ._items import DatasetUsed as DatasetUsed
 from ._items import Metric as Metric
-from ._items import Note as Note
 from ._items import Parameter as Parameter
 from ._items import Table as Table
 from ._items import Tag as Tag
 from ._mlflow import MlflowTracker as MlflowTracker
-from ._read import compare_runs as compare_runs
-from ._read import find_run as find_run
 from ._run import tracked_run as tracked_run

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.files import write_whole
-from costmodel.service import CampaignWork, StageTimes, simulate
+from costmodel.service import simulate
+from costmodel.service._stage_times import CampaignWork, StageTimes
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parents[1] / "costmodel/service/times"

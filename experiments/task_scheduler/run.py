@@ -17,8 +17,7 @@ from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import without_final_report
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search, SearchSpace
-from costmodel.service import RULES
-from costmodel.service._schedule import TaskState
+from costmodel.service._schedule import RULES, TaskState
 from costmodel.tuning._knowledge import NOTHING, Knowledge, known_from
 from costmodel.workloads import catalogue
 

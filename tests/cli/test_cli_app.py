@@ -7,7 +7,7 @@ import pytest
 from command_line import find
 
 from costmodel import __version__
-from costmodel.cli._app import main
+from costmodel.cli import main
 from costmodel.records import _device_table
 
 pytestmark = pytest.mark.white_box
@@ -30,7 +30,7 @@ def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
 def test_help_lists_every_command_and_imports_none() -> None:
     code = (
-        "import sys; sys.argv = ['costmodel', '--help']; from costmodel.cli._app import main\n"
+        "import sys; sys.argv = ['costmodel', '--help']; from costmodel.cli import main\n"
         "try: main()\n"
         "finally: print({'pandas', 'pyarrow', 'sklearn', 'tvm', 'xgboost', 'optuna'} & set(sys.modules))"
     )

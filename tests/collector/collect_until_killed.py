@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collector import Campaign
+from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._config import KernelPlan
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.records import Measurement, RecordStore, read_records

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from fake_collector import CONFIG, FakeCollector, draw_tiles, files, stored
 
-from costmodel.collector import Campaign, CampaignConfig, EngineLostError
+from costmodel.collector import CampaignConfig, EngineLostError
+from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._collector import draw_at_random
 from costmodel.collector.campaign._config import KernelPlan, MpsPlan
 from costmodel.collector.campaign._folder import CampaignFolder

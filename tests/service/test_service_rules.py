@@ -2,8 +2,7 @@
 
 import pytest
 
-from costmodel.service import RULES
-from costmodel.service._schedule import TaskState
+from costmodel.service._schedule import RULES, TaskState
 
 pytestmark = pytest.mark.white_box
 

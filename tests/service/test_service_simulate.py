@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.service import CampaignWork, StageTimes, TuneWork, load_times, simulate
+from costmodel.service import TuneWork, load_times, simulate
 from costmodel.service._simulate import Simulated, enough_builders, simulate_grid
+from costmodel.service._stage_times import CampaignWork, StageTimes
 
 pytestmark = pytest.mark.white_box
 

@@ -4,7 +4,10 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
-from costmodel.service import StageTimes, load_times
+from costmodel.service import load_times
+from costmodel.service._stage_times import StageTimes
+
+pytestmark = pytest.mark.white_box
 
 
 def test_times_come_from_a_file(tmp_path: Path) -> None:

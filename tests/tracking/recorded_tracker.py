@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from costmodel.tracking import DatasetUsed, Metric, Note, Parameter, Tag
+from costmodel.tracking import Metric, Parameter, Tag
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
-from costmodel.tracking._items import ModelFile, Value
+from costmodel.tracking._items import DatasetUsed, ModelFile, Note, Value
 
 
 @dataclass

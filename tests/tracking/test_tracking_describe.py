@@ -6,13 +6,15 @@ import pytest
 from recorded_tracker import RecordedTracker
 
 from costmodel.errors import CostModelError
-from costmodel.tracking import Artifact, Metric, Note, Parameter, compare_runs, find_run, tracked_run
+from costmodel.tracking import Artifact, Metric, Parameter, tracked_run
 from costmodel.tracking._describe import (
     describe_commit,
     describe_config,
     describe_environment,
     describe_folder,
 )
+from costmodel.tracking._items import Note
+from costmodel.tracking._read import compare_runs, find_run
 from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
 
 pytestmark = pytest.mark.white_box

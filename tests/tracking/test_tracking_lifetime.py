@@ -9,9 +9,9 @@ import pytest
 from recorded_tracker import RecordedTracker
 
 from costmodel.processes import ProcessMark
-from costmodel.tracking import ChildRun, Metric, MlflowTracker, Tag, tracked_run
+from costmodel.tracking import Metric, MlflowTracker, Tag, tracked_run
 from costmodel.tracking._base import RunStatus
-from costmodel.tracking._items import Item
+from costmodel.tracking._items import ChildRun, Item
 from costmodel.tracking._run import mark_dead_runs
 
 pytestmark = pytest.mark.white_box

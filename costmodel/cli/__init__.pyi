@@ -1,0 +1,2 @@
+from ._app import app as app
+from ._app import main as main
