@@ -26,21 +26,21 @@ def _chain(*blocks: Any) -> Any:
 
 
 def _bottlenecks(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._resnet import Bottleneck
+    from costmodel.workloads.networks._vision import Bottleneck
 
     blocks = [Bottleneck(layout, 8, 4, 2), Bottleneck(layout, 16, 4, 1)]
     return _chain(*blocks), {"x": _image(layout, 2, 8, 9)}
 
 
 def _inverted_residuals(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._mobilenet import InvertedResidual
+    from costmodel.workloads.networks._vision import InvertedResidual
 
     blocks = [InvertedResidual(layout, 6, 4, 2, 2), InvertedResidual(layout, 4, 4, 3, 1)]
     return _chain(*blocks), {"x": _image(layout, 1, 6, 8)}
 
 
 def _inception(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._googlenet import Inception
+    from costmodel.workloads.networks._vision import Inception
 
     return Inception(layout, 6, (4, 3, 5, 2, 4, 3)), {"x": _image(layout, 1, 6, 7)}
 
@@ -52,14 +52,14 @@ def _bert(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
 
 
 def _prefill(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._decoder import Prefill
+    from costmodel.workloads.networks._transformers import Prefill
 
     shapes = {"x": (10, 24), "cosine": (10, 4), "sine": (10, 4), "mask": (10, 10)}
     return Prefill(24, 6, 3, 40, 1), shapes
 
 
 def _decode(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._decoder import Decode
+    from costmodel.workloads.networks._transformers import Decode
 
     shapes = {"x": (1, 24), "cosine": (1, 4), "sine": (1, 4), "keys": (3, 9, 4), "values": (3, 9, 4)}
     return Decode(24, 6, 3, 40, 1), shapes

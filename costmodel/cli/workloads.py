@@ -9,8 +9,7 @@ from costmodel.cli._options import CommandGroup, JsonOption, count_option, seed_
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.workloads._catalogue import CatalogueEntry
-    from costmodel.workloads._extract import Extraction
+    from costmodel.workloads._catalogue import CatalogueEntry, Extraction
 
 app = CommandGroup()
 
@@ -68,7 +67,7 @@ def extract(
     Examples:
     - `costmodel workloads extract resnet50-n1 --dtype float16`
     """
-    from costmodel.workloads._extract import extract_networks
+    from costmodel.workloads._catalogue import extract_networks
 
     found = extract_networks(networks or (), dtype)
     for extraction in found:

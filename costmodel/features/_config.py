@@ -22,14 +22,17 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
-from costmodel.kernels.metaschedule.launches._loops import level, loop_tiles, product, within
 from costmodel.kernels.metaschedule.launches._step import Step, step_of
 from costmodel.kernels.metaschedule.launches._tiles import (
     contiguous,
+    level,
+    loop_tiles,
     operand_loads,
     operand_loops,
+    product,
     thread_part,
     unfolded,
+    within,
 )
 from costmodel.records._candidate import ConfigBatch
 

@@ -62,7 +62,7 @@ def search(send: Callable[[Any], None], name: str, case: Case, settings: Setting
     from tvm.s_tir import meta_schedule as ms
 
     from costmodel.kernels import open_space
-    from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+    from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
     from costmodel.records import Workload
 
     register_tensor_intrinsics()  # as TuneContext would, but quickly

@@ -37,7 +37,7 @@ def _latencies(
     from tvm.s_tir.schedule import Trace
 
     from costmodel.kernels import open_space
-    from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+    from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
     from costmodel.records import Workload
 
     register_tensor_intrinsics()

@@ -17,7 +17,7 @@ from tuning_tasks import Tasks
 from tuning_ways import Phase, Settings, plug_in_phase, stock_phase
 
 from costmodel.kernels import make_target
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Platform
 from costmodel.records._platform import TargetKind
 

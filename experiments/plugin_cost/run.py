@@ -19,7 +19,7 @@ from costmodel.features import extract
 from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import CostModel, named_platform
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Platform, Workload
 from costmodel.transfer import StorableModel, make_model
 

@@ -12,7 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule.cost_model.xgb_model import XGBConfig, XGBModel
 
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Config
 from costmodel.search import Pool, SpaceSampler
 from costmodel.search.samplers._history import History

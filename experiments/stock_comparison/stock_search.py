@@ -11,7 +11,7 @@ from costmodel.collector import CpuRunner, CudaRunner
 from costmodel.collector.runners._base import Request
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Candidate, Workload
 
 AnyRunner = CudaRunner | CpuRunner

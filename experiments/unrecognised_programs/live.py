@@ -98,7 +98,7 @@ def search_all(send: Callable[[Any], None], plan: Plan) -> None:
 
     from costmodel.integrations import tvm as ours
     from costmodel.kernels import make_target
-    from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+    from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 
     threads, target = len(os.sched_getaffinity(0)), make_target(plan.kind)
     modules = {program: PROGRAMS[program]() for program in plan.programs}

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from costmodel.kernels._nvrtc_version import nvrtc_version
-from costmodel.kernels.metaschedule._headers import precompile_headers
+from costmodel.kernels.metaschedule._tvm_start import precompile_headers
 
 pytestmark = pytest.mark.white_box
 

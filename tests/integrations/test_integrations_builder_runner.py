@@ -14,7 +14,7 @@ from costmodel.collector import Timing
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Builder, Runner
 from costmodel.kernels import make_target, open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Workload
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

@@ -18,7 +18,7 @@ from tvm.s_tir import meta_schedule as ms
 import costmodel.integrations.tvm
 from costmodel.integrations.tvm import CostModel, Database, tuning_options
 from costmodel.kernels import make_target, open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Workload
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

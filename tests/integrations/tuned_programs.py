@@ -19,7 +19,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import named_platform
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Device, Platform, Workload
 from costmodel.records._platform import part_of
 

@@ -12,7 +12,7 @@ from small_spaces import SMALL, drawn
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Workload
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

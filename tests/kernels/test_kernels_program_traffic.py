@@ -11,9 +11,8 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 
-from costmodel.kernels.metaschedule.programs._sectors import moved_share
 from costmodel.kernels.metaschedule.programs._space import ProgramSpace
-from costmodel.kernels.metaschedule.programs._traffic import program_launches
+from costmodel.kernels.metaschedule.programs._traffic import moved_share, program_launches
 from costmodel.records._candidate import KernelLaunch
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

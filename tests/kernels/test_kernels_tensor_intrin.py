@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from costmodel.kernels.metaschedule._tensor_intrin import (
+from costmodel.kernels.metaschedule._tvm_start import (
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )

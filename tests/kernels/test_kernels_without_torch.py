@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+from costmodel.kernels.metaschedule._tvm_start import import_tvm_for
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
@@ -17,7 +17,7 @@ def imported(folder: Path, *lines: str) -> list[str]:
     (folder / "torch.py").write_text("print('torch is imported'); raise ImportError")
     code = [
         f"import sys; sys.path.insert(0, {str(folder)!r})",
-        "from costmodel.kernels.metaschedule._without_torch import import_tvm_for",
+        "from costmodel.kernels.metaschedule._tvm_start import import_tvm_for",
         *lines,
         "print('tvm' in sys.modules)",
     ]

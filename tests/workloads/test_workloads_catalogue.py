@@ -5,8 +5,7 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 from costmodel.workloads import catalogue, extract_workloads
-from costmodel.workloads._catalogue import extractions
-from costmodel.workloads._extract import Extraction
+from costmodel.workloads._catalogue import Extraction, extractions
 from costmodel.workloads._networks import NETWORKS
 
 pytestmark = pytest.mark.white_box

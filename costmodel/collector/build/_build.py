@@ -24,7 +24,7 @@ from costmodel.failures import last_line
 from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels.metaschedule._build import compile_module
+from costmodel.kernels.metaschedule._source import compile_module
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.collector.device._job import ArrayArgument
-from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+from costmodel.kernels.metaschedule._tvm_start import import_tvm_for
 from costmodel.records._platform import TargetKind
 
 # Launches a kernel with arrays of its runtime. What it gives back, if anything, is its output in place of the

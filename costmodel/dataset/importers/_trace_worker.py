@@ -23,7 +23,7 @@ from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
-    from costmodel.kernels.metaschedule._traced_program import TracedProgram
+    from costmodel.kernels.metaschedule._database_json import TracedProgram
 
 
 _MOST_S = 20.0  # for a trace; most take milliseconds, the first of Tensor Cores some seconds
@@ -189,7 +189,7 @@ def _read_line(process: "subprocess.Popen[bytes]", most_s: float) -> bytes:
 
 @lru_cache(maxsize=64)
 def _program(structural_hash: str, text: str) -> "TracedProgram":
-    from costmodel.kernels.metaschedule._traced_program import TracedProgram
+    from costmodel.kernels.metaschedule._database_json import TracedProgram
 
     return TracedProgram(structural_hash, text)
 
@@ -236,7 +236,7 @@ def _recognise(subject: tuple[str, ...], kind: TargetKind, trace: Any) -> Candid
 def _serve() -> None:
     """Answer the questions of standard input on standard output, which nothing else then writes to."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a terminal sends to all processes of a command
-    from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+    from costmodel.kernels.metaschedule._tvm_start import import_tvm_for
 
     import_tvm_for("cpu")
     with os.fdopen(os.dup(1), "wb", buffering=0) as answers:

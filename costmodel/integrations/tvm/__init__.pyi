@@ -1,7 +1,7 @@
-from ._builder import Builder as Builder
 from ._cost_model import CostModel as CostModel
 from ._database import Database as Database
+from ._measuring import Builder as Builder
+from ._measuring import Runner as Runner
 from ._options import tuning_options as tuning_options
 from ._platform import named_platform as named_platform
-from ._runner import Runner as Runner
 from ._strategy import SearchStrategy as SearchStrategy

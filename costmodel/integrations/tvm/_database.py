@@ -1,5 +1,6 @@
 """MetaSchedule's database that knows what was measured where."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,23 +9,99 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.tvm._entry import (
-    DeviceEntry,
-    MeasuredEntry,
-    ProgramEntry,
-    decode_entry,
-    encode_entry,
-)
+from costmodel.integrations.tvm._platform import device_part, target_json
 from costmodel.integrations.tvm._program import program_key
-from costmodel.integrations.tvm._results import latency_of
-from costmodel.integrations.tvm._target import device_part, target_json
-from costmodel.kernels.metaschedule._database_json import plain_json, record_fields
+from costmodel.kernels.metaschedule._choices import plain_json
+from costmodel.kernels.metaschedule._database_json import record_fields
 from costmodel.records._line_file import SharedLineFile
-from costmodel.records._platform import Device, Platform
+from costmodel.records._platform import Device, Isolation, Platform
+
+# MetaSchedule writes 1e10 s into its databases for a kernel that failed, and takes more than this for none.
+_FAILED_S = 1e9
+
+
+class ProgramEntry(msgspec.Struct, frozen=True, tag="program", forbid_unknown_fields=True):
+    """A program that is tuned.
+
+    Attributes:
+        key: Its structural hash.
+        fields: What MetaSchedule's JSON database keeps of it.
+    """
+
+    key: str
+    fields: list[Any]
+
+
+class DeviceEntry(msgspec.Struct, frozen=True, tag="device", forbid_unknown_fields=True):
+    """A device that measured, for who makes a dataset of the database.
+
+    Attributes:
+        device: The device.
+    """
+
+    device: Device
+
+
+class MeasuredEntry(msgspec.Struct, frozen=True, tag="measured", forbid_unknown_fields=True, dict=True):
+    """A measurement, or a failure.
+
+    Attributes:
+        program: Key of the program.
+        target: Canonical JSON of the target, without its host.
+        device: Name of the device.
+        isolation: How SMs were set apart.
+        sms_requested: SMs asked for.
+        sms_granted: SMs that the driver gave.
+        latencies_s: Seconds of each repeat; empty for one that failed.
+        trace: The schedule, as MetaSchedule's JSON database keeps it.
+        full_target: Canonical JSON of the target.
+        arguments: Shapes and dtypes, as MetaSchedule's JSON database keeps them.
+        measured_at: UTC time, ISO 8601.
+    """
+
+    program: str
+    target: str
+    device: str
+    isolation: Isolation
+    sms_requested: int
+    sms_granted: int
+    latencies_s: tuple[float, ...]
+    trace: list[Any]
+    full_target: str
+    arguments: list[Any]
+    measured_at: str
+
+    @property
+    def latency_s(self) -> float:
+        """Median of the repeats in seconds, as in MetaSchedule's table of tasks; inf for one that failed.
+
+        MetaSchedule's own database ranks by the mean, which one disturbed repeat may decide.
+        """
+        return latency_of(self.latencies_s)
+
+    def is_on(self, platform: Platform) -> bool:
+        """Whether it was made on the device, SMs and isolation of a platform."""
+        return (self.device, self.isolation, self.sms_granted) == (
+            platform.device.name,
+            platform.isolation,
+            platform.sms_granted,
+        )
+
+    @property
+    def fields(self) -> list[Any]:
+        """What ``ms.database.TuningRecord.from_json`` takes."""
+        run_secs = list(self.latencies_s) or None
+        return [self.trace, run_secs, json.loads(self.full_target), self.arguments]
+
+
+Entry = ProgramEntry | DeviceEntry | MeasuredEntry
+encode_entry = msgspec.json.Encoder().encode
+decode_entry: Any = msgspec.json.Decoder(Entry).decode
 
 
 @dataclass(frozen=True)
@@ -196,3 +273,10 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 def _fastest(entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:
     """Fastest first; ties in the order in which they came."""
     return sorted(entries, key=lambda entry: entry.latency_s)
+
+
+def latency_of(run_secs: Sequence[Any] | None) -> float:
+    """Median of the run times in seconds; inf for a candidate that failed."""
+    seconds = [float(second) for second in run_secs or ()]
+    latency_s = float(np.median(seconds)) if seconds else np.inf
+    return latency_s if 0.0 < latency_s < _FAILED_S else np.inf

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from costmodel.integrations.tvm._builder import Builder
 from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import Database
+from costmodel.integrations.tvm._measuring import Builder, Runner
 from costmodel.integrations.tvm._model_file import AnyModel
-from costmodel.integrations.tvm._runner import Runner
 from costmodel.integrations.tvm._strategy import SearchStrategy
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import TargetKind
 
 _BATCH = 16

@@ -1,14 +1,16 @@
-"""Where a model is asked about, and a runner measures."""
+"""Where a model is asked about and a runner measures, and the TVM target that kernels are made for."""
 
+import json
 from typing import Any
 
 from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.errors import CostModelError, DeviceUnavailableError
-from costmodel.integrations.tvm._target import target_kind
+from costmodel.kernels.metaschedule._choices import plain_json
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Platform, TargetKind, part_of
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
+_KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
 
 
 def local_platform(kind: TargetKind, sms: int | None = None) -> Platform:
@@ -72,3 +74,20 @@ def named_platform(device: str, sms: int | None = None) -> Platform:
         CostModelError: If no device has this name, or it has fewer SMs.
     """
     return part_of(find_device(device), sms)
+
+
+def target_kind(target: Any) -> TargetKind | None:
+    """Kind of device of a TVM target; None for one that no runner of ours can measure on."""
+    return _KINDS.get(str(target.kind.name))
+
+
+def target_json(target: Any) -> str:
+    """Canonical JSON of a target's fields, from which ``tvm.target.Target`` can be made again."""
+    return json.dumps(plain_json(target.export()), sort_keys=True)
+
+
+def device_part(target: str) -> str:
+    """The canonical JSON without the host: kernels of a device are the same whoever launches them."""
+    fields = json.loads(target)
+    fields.pop("host", None)
+    return json.dumps(fields, sort_keys=True)

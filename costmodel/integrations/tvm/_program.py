@@ -10,7 +10,7 @@ import tvm_ffi
 
 from costmodel.arrays import FloatArray
 from costmodel.features._extract import COLUMNS, extract, extract_batch
-from costmodel.integrations.tvm._target import target_kind
+from costmodel.integrations.tvm._platform import target_kind
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.printable import make_printable
 from costmodel.records._candidate import Candidate, Config, KernelLaunch, config_batches

@@ -8,8 +8,8 @@ from optuna.trial import TrialState
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import SpaceExhaustedError
+from costmodel.integrations.tvm._database import latency_of
 from costmodel.integrations.tvm._program import tell
-from costmodel.integrations.tvm._results import latency_of
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._platform import Platform
 from costmodel.search._drift_watch import DriftWatch

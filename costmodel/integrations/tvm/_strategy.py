@@ -9,10 +9,9 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
-from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
+from costmodel.integrations.tvm._platform import device_part, platform_for, refuse_other_sms, target_json
 from costmodel.integrations.tvm._program import Program, program_key, tell
 from costmodel.integrations.tvm._search import BatchSearch, ScheduledSpace
-from costmodel.integrations.tvm._target import device_part, target_json
 from costmodel.records._platform import Platform
 from costmodel.search.samplers._model import ModelSampler
 

@@ -89,3 +89,14 @@ def _sample(kind: str, attributes: Any) -> Sample:
     if kind == "SampleCategorical":
         return tuple(map(int, attributes[0]))
     return tuple(map(int, attributes))
+
+
+def plain_json(value: Any) -> Any:
+    """JSON values of what TVM gives as JSON, which holds numbers and containers of its own."""
+    if value is None or isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        return str(value)  # TVM's own texts are of another type
+    if hasattr(value, "items"):
+        return {str(name): plain_json(item) for name, item in value.items()}
+    return value.value if hasattr(value, "value") else [plain_json(item) for item in value]

@@ -12,15 +12,13 @@ from tvm.s_tir.schedule import Trace
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.metaschedule._choices import Choices, choices_of
-from costmodel.kernels.metaschedule._draw import draw_columns
 from costmodel.kernels.metaschedule._lowered import kernel_launches
 from costmodel.kernels.metaschedule._parameters import Recorded, Suggester
-from costmodel.kernels.metaschedule._postprocess import apply_postprocessors
 from costmodel.kernels.metaschedule._recorded_trace import read_config
-from costmodel.kernels.metaschedule._same_operator import SameOperator
-from costmodel.kernels.metaschedule._sketch import Sketch, skeleton_of
+from costmodel.kernels.metaschedule._same_operator import SameOperator, apply_postprocessors
+from costmodel.kernels.metaschedule._sketch import Sketch, draw_columns, skeleton_of
 from costmodel.kernels.metaschedule._target import make_target
-from costmodel.kernels.metaschedule._tensor_intrin import (
+from costmodel.kernels.metaschedule._tvm_start import (
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )

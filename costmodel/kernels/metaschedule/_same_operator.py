@@ -1,13 +1,24 @@
 """A program of somebody else that computes what a space's workload computes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._choices import choices_of
-from costmodel.kernels.metaschedule._postprocess import apply_postprocessors
 from costmodel.kernels.metaschedule._sketch import Sketch
 from costmodel.records._candidate import SKETCH, Config
+
+
+def apply_postprocessors(schedule: Any, postprocs: Iterable[Any]) -> None:
+    """Complete a schedule.
+
+    Raises:
+        InvalidConfigError: A postprocessor refuses it.
+    """
+    schedule.enter_postproc()
+    for postproc in postprocs:
+        if not postproc.apply(schedule):
+            raise InvalidConfigError(f"Postprocessor {type(postproc).__name__} refuses the schedule.")
 
 
 class SameOperator:

@@ -1,22 +1,92 @@
-"""MetaSchedule as a kernel source."""
+"""MetaSchedule as a kernel source, which compiles scheduled programs to shared libraries."""
 
+import os
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shutil import which
+from typing import TYPE_CHECKING, Any
 
+from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
+from costmodel.failures import last_line
+from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
+from costmodel.kernels._cubin import kernel_resources
 from costmodel.kernels._nvrtc_version import nvrtc_compiler
-from costmodel.kernels.metaschedule._build import build_kernel, check_installed
-from costmodel.kernels.metaschedule._headers import precompile_headers
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._target import make_target
-from costmodel.kernels.metaschedule._without_torch import import_tvm_for
+from costmodel.kernels.metaschedule._tvm_start import import_tvm_for, precompile_headers
+from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
+from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+
+
+# Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.
+_COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
+
+
+def build_kernel(
+    open_space: Callable[[Workload, TargetKind], "MetaScheduleSpace"],
+    candidate: Candidate,
+    kind: TargetKind,
+    architecture: str,
+    folder: Path,
+) -> Built:
+    """Compile ``candidate`` to a shared library in ``folder``, unless it is there; failure is an outcome.
+
+    ``open_space`` gives the space that it was chosen from, which is needed only if it is not there.
+
+    Beside the library lies a file with the content address of its source, written last.
+    """
+    library = folder / f"{candidate.candidate_id}.so"
+    note = library.with_suffix(".hash")
+    if exists(note):
+        return Built(Outcome.OK, library, note.read_text(encoding="ascii"), kernel_resources(library))
+    try:
+        module = open_space(candidate.workload, kind).schedule(candidate.config).mod
+        executable = compile_module(module, make_target(kind, architecture))
+        partial = library.with_suffix(f".{os.getpid()}.so")
+        executable.export_library(str(partial))
+        partial.replace(library)
+    except InvalidConfigError as error:
+        return Built(Outcome.INVALID_CONFIG, error=str(error))
+    except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)
+        return Built(Outcome.COMPILE_ERROR, error=last_line(error))
+    kernel_hash = content_id(str(executable.mod.imports[0].inspect_source("cuda"))) if kind == "cuda" else ""
+    write_whole(note, kernel_hash.encode("ascii"))
+    return Built(Outcome.OK, library, kernel_hash, kernel_resources(library))
+
+
+def compile_module(module: Any, target: Any) -> Any:
+    """TVM executable of a scheduled module."""
+    import tvm
+    from tvm.s_tir.transform import RemoveWeightLayoutRewriteBlock
+
+    module = RemoveWeightLayoutRewriteBlock(skip_tensor_rewrite=True)(module)
+    with target:  # where NVRTC learns the architecture; it would ask the GPU, which is hidden here
+        return tvm.compile(module, target=target)
+
+
+def check_installed(kind: TargetKind) -> None:
+    """Check for TVM, and for the compiler that links its kernels.
+
+    Raises:
+        CostModelError: One of them is missing.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError(f"Measuring on {kind}", "tvm")
+    if not (os.environ.get("CXX") or os.environ.get("CC") or any(map(which, _COMPILERS))):
+        raise CostModelError(
+            f"Measuring on {kind} must have a C++ compiler to link kernels, but none of "
+            f"{', '.join(_COMPILERS)} is on the PATH. Install one, or name it in CXX."
+        )
 
 
 class TvmSource(KernelSource):

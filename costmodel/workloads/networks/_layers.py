@@ -116,3 +116,17 @@ def attend(query: Any, key: Any, value: Any, mask: Any = None) -> Any:
     weights = op.softmax(op.reshape(scores, (heads * tokens, seen)), axis=1)
     weights = op.reshape(weights, (groups, heads // groups * tokens, seen))
     return op.reshape(op.matmul(weights, value), (heads, tokens, width))
+
+
+def export_network(network: Any, dtype: str, **inputs: tuple[int, ...]) -> Any:
+    """The Relax module of a network, whose function is ``forward``.
+
+    Args:
+        network: A ``Layer``.
+        dtype: Element type of all its arrays.
+        inputs: Shape of each argument of its ``forward``.
+    """
+    network.to(dtype)
+    spec = {name: nn.spec.Tensor(shape, dtype) for name, shape in inputs.items()}
+    module, _ = network.export_tvm({"forward": spec})
+    return module

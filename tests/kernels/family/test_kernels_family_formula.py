@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from costmodel.kernels.family._formula import Formula, FormulaError
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.family._grammar import FormulaError
 
 pytestmark = pytest.mark.white_box
 

@@ -4,8 +4,12 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._row_launch import is_row_reduction, row_launches
-from costmodel.kernels.metaschedule.launches._tensor_launch import is_tensorised, tensor_launch
-from costmodel.kernels.metaschedule.launches._tiled_launch import is_tiled, tiled_launch
+from costmodel.kernels.metaschedule.launches._tiled_launch import (
+    is_tensorised,
+    is_tiled,
+    tensor_launch,
+    tiled_launch,
+)
 from costmodel.records._candidate import DATA_FACTS, ConfigBatch, KernelLaunch
 
 

@@ -11,23 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.kernels.metaschedule.launches._loops import (
+from costmodel.kernels.metaschedule.launches._tiled_launch import (
+    FRAGMENT_SIDE,
+    TRANSPOSED_SKETCH,
+    WARP_THREADS,
+    is_tensorised,
+    is_tiled,
+    pipeline_copies,
+)
+from costmodel.kernels.metaschedule.launches._tiles import (
     LOOP_NESTS,
     LoopNest,
     box_elements,
     level,
     loop_tiles,
     product,
+    staging_of,
     within,
 )
-from costmodel.kernels.metaschedule.launches._staging import staging_of
-from costmodel.kernels.metaschedule.launches._tensor_launch import (
-    FRAGMENT_SIDE,
-    TRANSPOSED_SKETCH,
-    WARP_THREADS,
-    is_tensorised,
-)
-from costmodel.kernels.metaschedule.launches._tiled_launch import is_tiled, pipeline_copies
 from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES
 

@@ -1,17 +1,97 @@
-"""What the tiles of configs mean for one thread: how often it loads operands, and how long its body is.
+"""What the tiles of configs mean: boxes that a block stages, loads of a thread, and costs of an epilogue.
 
 Tiles are ``(n, parts)``, one row a config, with factors as ``_config`` describes them. A factor of the
 innermost levels or of the virtual threads is work that one thread keeps in registers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.kernels.metaschedule.launches._loops import LOOP_NESTS, product, within
+from costmodel.records._candidate import ConfigBatch
 from costmodel.records._program_facts import ProgramFacts
 from costmodel.records._workload import Workload
+
+_SPATIAL_PARTS = (5, 4)
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """Loops and operands of an anchor, spelled as above.
+
+    Attributes:
+        spatial: Loops over results.
+        reduced: Loops that one result accumulates over.
+        operands: Axes of each operand.
+    """
+
+    spatial: str
+    reduced: str
+    operands: tuple[str, ...]
+
+    @property
+    def loops(self) -> str:
+        """All loops, in order."""
+        return self.spatial + self.reduced
+
+    def operand_loops(self) -> tuple[tuple[int, ...], ...]:
+        """For each operand, the positions of the spatial loops that index it."""
+        return tuple(
+            tuple(i for i, loop in enumerate(self.spatial) if loop in operand) for operand in self.operands
+        )
+
+
+LOOP_NESTS: Mapping[str, LoopNest] = {
+    "matmul": LoopNest("ij", "k", ("i k", "k j")),
+    "batch_matmul": LoopNest("bij", "k", ("b i k", "b k j")),
+    "conv2d": LoopNest("noyx", "cpq", ("n c yp xq", "o c p q")),
+    "conv2d_nhwc": LoopNest("nyxo", "pqc", ("n yp xq c", "p q c o")),
+    "depthwise_conv2d": LoopNest("ncyx", "pq", ("n c yp xq", "c p q")),
+    "depthwise_conv2d_nhwc": LoopNest("nyxc", "pq", ("n yp xq c", "p q c")),
+}
+
+
+def product(factors: Sequence[FloatArray]) -> FloatArray:
+    """Product of ``(n,)`` arrays; there must be one."""
+    result = factors[0]
+    for factor in factors[1:]:
+        result = result * factor
+    return result
+
+
+def level(tiles: Sequence[FloatArray], part: int) -> FloatArray:
+    """``(n,)`` product over loops of their factors at one level."""
+    return product([tile[:, part] for tile in tiles])
+
+
+def within(tile: FloatArray, first: int) -> FloatArray:
+    """``(n,)`` iterations of a loop from this level inwards."""
+    return product([tile[:, part] for part in range(first, tile.shape[1])])
+
+
+def box_elements(operand: str, extents: Mapping[str, FloatArray], stride: int) -> FloatArray:
+    """``(n,)`` elements of an operand that loops of these extents touch, as the dense box that is staged.
+
+    A side is what an affine index covers while its loops run: ``stride * (first - 1) + second`` for a window.
+    """
+    return product(
+        [
+            stride * (extents[axis[0]] - 1) + extents[axis[1]] if len(axis) == 2 else extents[axis]
+            for axis in operand.split()
+        ]
+    )
+
+
+def loop_tiles(batch: ConfigBatch) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Factors of the spatial and of the reduction loops that ``batch`` tiles; none for other sketches."""
+    tiles = [tile.astype(np.float64) for tile in batch.named("tile.") if tile.ndim == 2]
+    return (
+        [tile for tile in tiles if tile.shape[1] in _SPATIAL_PARTS],
+        [tile for tile in tiles if tile.shape[1] not in _SPATIAL_PARTS],
+    )
+
 
 # Rows and columns of the matrices that a Tensor Core instruction multiplies.
 _FRAGMENT = 16
@@ -68,3 +148,54 @@ def contiguous(tiles: Sequence[FloatArray]) -> FloatArray:
         run = np.where(whole, run * within(tile, 1), run)
         whole &= tile[:, 0] <= 1
     return run
+
+
+@dataclass(frozen=True)
+class Staging:
+    """One cooperative copy; both ``(n,)``.
+
+    Attributes:
+        elements: Elements that are copied, those of masked threads included.
+        lanes: Elements of one vector access.
+    """
+
+    elements: FloatArray
+    lanes: FloatArray
+
+
+def staging_of(box: FloatArray, threads: FloatArray, width: FloatArray) -> Staging:
+    """The copy of a box by these threads with vectors of this width.
+
+    Vectors are given up where they do not divide the box, and the last round of a copy is masked
+    (``RewriteCooperativeFetch`` of TVM, src/s_tir/meta_schedule/postproc/rewrite_cooperative_fetch.cc).
+    """
+    lanes = np.where(box % width == 0, width, 1.0)
+    round_elements = threads * lanes
+    return Staging(np.ceil(box / round_elements) * round_elements, lanes)
+
+
+# (Operations, uses of the value, loads of an own operand) of each step, as ``_workload_ir`` writes it. A step
+# that uses its value twice computes twice what is inlined into it: nothing is shared before code generation.
+_STEPS = {
+    "bias": (1, 1, 1),
+    "add": (1, 1, 1),
+    "mul": (1, 1, 1),
+    "relu": (1, 1, 0),
+    "relu6": (2, 1, 0),
+    "gelu": (5, 2, 0),
+    "silu": (4, 2, 0),
+}
+
+
+def epilogue_costs(workload: Workload) -> tuple[int, int, int]:
+    """Operations, elements loaded from device memory, and uses of the anchor's result, for each result.
+
+    Example:
+        >>> epilogue_costs(Workload.parse("matmul_bias_gelu-m4-n4-k4"))
+        (7, 2, 2)
+    """
+    flops, loads, uses = 0, 0, 1
+    for step in workload.operator.epilogue:
+        own_flops, repeats, own_loads = _STEPS[step]
+        flops, loads, uses = repeats * flops + own_flops, repeats * loads + own_loads, repeats * uses
+    return flops, loads, uses

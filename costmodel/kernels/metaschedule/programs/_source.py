@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from costmodel.errors import CostModelError
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._reference import tolerance_of
-from costmodel.kernels.metaschedule._build import build_kernel
-from costmodel.kernels.metaschedule._source import TvmSource
+from costmodel.kernels.metaschedule._source import TvmSource, build_kernel
 from costmodel.kernels.metaschedule.programs._file import load_program
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind

@@ -1,7 +1,7 @@
 """What the kernels of a program move to and from device memory, where that is not what their statements say.
 
-Neighbouring threads that access memory far apart move more, see ``_sectors``. An element that a loop
-accumulates into is kept in a register: it is read once before the loop, and written once behind it.
+Neighbouring threads that access memory far apart move more: whole sectors, see ``moved_share``. An element
+that a loop accumulates into is kept in a register: it is read once before the loop and written once after it.
 """
 
 import math
@@ -11,17 +11,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 import tvm_ffi
+from numpy.typing import NDArray
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 
 from costmodel.kernels.metaschedule._lowered import kernels_of, launches_of, lower
 from costmodel.kernels.metaschedule._shared_memory import bytes_of
-from costmodel.kernels.metaschedule.programs._sectors import moved_share
 from costmodel.records._candidate import KernelLaunch
 
+SECTOR_BYTES = 32
 _WARP = 32
 _NEIGHBOURS = "threadIdx.x"
+
+# A variable of an index, and how many values from 0 it has in one access.
+Axis = tuple[Any, int]
+
+_ARITHMETIC = {
+    tirx.Add: np.add,
+    tirx.Sub: np.subtract,
+    tirx.Mul: np.multiply,
+    tirx.FloorDiv: np.floor_divide,
+    tirx.FloorMod: np.mod,
+    tirx.Min: np.minimum,
+    tirx.Max: np.maximum,
+}
 
 
 def program_launches(module: Any) -> tuple[KernelLaunch, ...]:
@@ -179,3 +194,41 @@ def _is_same(load: Any, store: Any) -> bool:
     """Whether a store replaces the element of a load."""
     same = tvm_ffi.structural_equal(load.indices, store.indices)
     return bool(load.source.same_as(store.buffer) and same)
+
+
+def moved_share(index: Any, element_bytes: int, axes: Sequence[Axis]) -> float:
+    """Bytes of the sectors that one access takes over the bytes that it asks for.
+
+    Below 1 where threads ask for the same element, 1 where neighbours ask for neighbouring ones, and 8 where
+    each asks for a float in a sector of its own. 1 also where the index is more than arithmetic, as one that
+    is read from another array: nothing is known of it.
+
+    Args:
+        index: Position in a flat buffer that begins with a sector.
+        element_bytes: Bytes of an element.
+        axes: The threads of a warp, and the lanes of each. Other variables of the index are taken as 0.
+    """
+    values = np.meshgrid(*(np.arange(extent) for _, extent in axes), indexing="ij")
+    try:
+        positions = _values(index, [(name, value) for (name, _), value in zip(axes, values, strict=True)])
+    except NotImplementedError:
+        return 1.0
+    sectors = np.unique(positions * element_bytes // SECTOR_BYTES).size
+    accesses = int(np.prod([extent for _, extent in axes]))
+    return sectors * SECTOR_BYTES / (accesses * element_bytes)
+
+
+def _values(index: Any, known: Sequence[tuple[Any, NDArray[Any]]]) -> NDArray[Any]:
+    """What an index is for these values of its variables.
+
+    Raises:
+        NotImplementedError: It is more than arithmetic.
+    """
+    if isinstance(index, tirx.Var):
+        return next((value for name, value in known if name.same_as(index)), np.zeros(1, dtype=int))
+    if isinstance(index, tirx.IntImm):
+        return np.array([int(index)])
+    operation = _ARITHMETIC.get(type(index))
+    if operation is None:
+        raise NotImplementedError(f"An index must be arithmetic of loops and threads, but got {index}.")
+    return np.asarray(operation(_values(index.a, known), _values(index.b, known)))
