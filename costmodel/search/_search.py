@@ -212,8 +212,12 @@ def _at_all_budgets(
     """Measurements of each candidate, one a budget; fewer of one that works at none."""
     measured: list[list[Measurement]] = [[] for _ in candidates]
     for platform in space.platforms:
-        left = [i for i, told in enumerate(measured) if not told or told[-1].outcome not in _EVERYWHERE]
+        left = [i for i, told in enumerate(measured) if not told or not _fails_everywhere(told[-1])]
         if left:
             for i, one in zip(left, runner.measure([candidates[i] for i in left], platform), strict=True):
                 measured[i].append(one)
     return measured
+
+
+def _fails_everywhere(measurement: Measurement) -> bool:
+    return measurement.outcome in _EVERYWHERE and not measurement.is_passing
