@@ -127,6 +127,7 @@ def _become(call: Callable[[], None], folder: Path, said: Path) -> None:
         descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for stream in (1, 2):
             os.dup2(descriptor, stream)
+        sys.stdout = sys.stderr = os.fdopen(descriptor, "w", 1)  # whatever stands there under a test
         os.chdir(folder)
         resource.setrlimit(resource.RLIMIT_DATA, (2 * MOST_BYTES, 2 * MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
