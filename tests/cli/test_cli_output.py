@@ -20,11 +20,11 @@ def test_a_table_is_printed_in_parts_that_fit(width: int) -> None:
     # Every cell once and whole, and the first column on each part.
     rates = ("4,814.3", "7,672.3", "2,382.4")
     assert [shown.count(rate) for rate in rates] == [1] * 3
-    parts = {60: 3, 80: 2, 200: 1}[width]
-    assert [shown.count(entry.device.name) >= parts for entry in list_devices()] == [True] * len(
-        list_devices()
-    )
-    assert shown.count("NVIDIA H200") == shown.count(" device ") == parts
+    parts = {60: 6, 80: 3, 200: 1}[width]
+    names = [entry.device.name for entry in list_devices()]
+    fitting = [name for name in names if len(name) < 50]  # a longer one is wrapped in a narrow window
+    assert [name for name in fitting if shown.count(name) < parts] == []
+    assert shown.count(" device ") == parts
     assert shown.count(" devices") == 1
 
 
