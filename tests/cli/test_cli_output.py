@@ -22,7 +22,7 @@ def test_a_table_is_printed_in_parts_that_fit(width: int) -> None:
     assert [shown.count(rate) for rate in rates] == [1] * 3
     parts = {60: 6, 80: 3, 200: 1}[width]
     names = [entry.device.name for entry in list_devices()]
-    fitting = [name for name in names if len(name) < 50]  # a longer one is wrapped in a narrow window
+    fitting = [name for name in names if len(name) < 48]  # a longer one is wrapped in a narrow window
     assert [name for name in fitting if shown.count(name) < parts] == []
     assert shown.count(" device ") == parts
     assert shown.count(" devices") == 1
