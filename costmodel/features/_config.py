@@ -22,30 +22,30 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
-from costmodel.kernels.metaschedule.launches._step import Step, step_of
+from costmodel.kernels.metaschedule.launches._step import BlockStep, step_of
 from costmodel.kernels.metaschedule.launches._tiles import (
-    contiguous,
-    level,
+    count_at,
+    count_contiguous,
+    count_within,
     loop_tiles,
+    multiply,
     operand_loads,
     operand_loops,
-    product,
     thread_part,
-    unfolded,
-    within,
+    unfold_tensor_tile,
 )
 from costmodel.records._candidate import ConfigBatch
 
 
-def _plain(name: str, formula: Callable[[Step], FloatArray]) -> Feature[Step]:
+def _plain(name: str, formula: Callable[[BlockStep], FloatArray]) -> Feature[BlockStep]:
     return Feature(name, "1", "config", formula)
 
 
-def _log2(name: str, unit: str, formula: Callable[[Step], FloatArray]) -> Feature[Step]:
+def _log2(name: str, unit: str, formula: Callable[[BlockStep], FloatArray]) -> Feature[BlockStep]:
     return Feature(f"log2_{name}", f"log2({unit})", "config", lambda step: np.log2(formula(step)))
 
 
-STEP_FEATURES: tuple[Feature[Step], ...] = (
+STEP_FEATURES: tuple[Feature[BlockStep], ...] = (
     _log2("first_staged_bytes", "byte", lambda step: step.staged_bytes[0]),
     _log2("second_staged_bytes", "byte", lambda step: step.staged_bytes[1]),
     _plain("first_vector_width", lambda step: step.lanes[0]),
@@ -94,7 +94,7 @@ class TileFacts:
     def of(cls, batch: ConfigBatch) -> "TileFacts":
         """The facts of an operator's or a program's configs; those of Tensor Cores see a matrix product."""
         spatial, reductions = loop_tiles(batch)
-        tensor_tiles = [unfolded(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
+        tensor_tiles = [unfold_tensor_tile(tile.astype(np.float64)) for tile in batch.named("tensor_tile.")]
         if not tensor_tiles:
             return cls(batch, spatial, reductions, operand_loops(batch.workload))
         spatial += [tile for tile in tensor_tiles if tile.shape[1] == _LEVELS]
@@ -109,7 +109,7 @@ class TileFacts:
     @cached_property
     def log2_body(self) -> Values:
         """Multiply-adds of a thread between two stagings of its operands."""
-        return self.log2_thread_tile + _log2_product([within(tile, 1) for tile in self.reductions])
+        return self.log2_thread_tile + _log2_product([count_within(tile, 1) for tile in self.reductions])
 
     @cached_property
     def log2_unroll(self) -> Values:
@@ -132,7 +132,7 @@ def _level_product(part: int, kind: str) -> Callable[[TileFacts], Values]:
 
     def values(tiles: TileFacts) -> Values:
         found = [tile for tile in getattr(tiles, kind) if part < tile.shape[1]]
-        return _log2_product([level([tile], part) for tile in found])
+        return _log2_product([count_at([tile], part) for tile in found])
 
     return values
 
@@ -154,16 +154,18 @@ CONFIG_FEATURES: tuple[Feature[TileFacts], ...] = (
         "log2_block_tile",
         "log2(1)",
         "config",
-        lambda t: _log2_product([within(tile, 1) for tile in t.spatial]),
+        lambda t: _log2_product([count_within(tile, 1) for tile in t.spatial]),
     ),
-    Feature("log2_last_block_tile", "log2(1)", "config", lambda t: t.last(lambda tile: within(tile, 1))),
+    Feature(
+        "log2_last_block_tile", "log2(1)", "config", lambda t: t.last(lambda tile: count_within(tile, 1))
+    ),
     Feature("log2_last_threads", "log2(1)", "config", lambda t: t.last(lambda tile: tile[:, 2])),
     Feature("log2_last_innermost", "log2(1)", "config", lambda t: t.last(lambda tile: tile[:, -1])),
     Feature(
         "log2_reduction_run",
         "log2(1)",
         "config",
-        lambda t: np.log2(contiguous(t.reductions)) if t.reductions else np.nan,
+        lambda t: np.log2(count_contiguous(t.reductions)) if t.reductions else np.nan,
     ),
     Feature(
         "log2_loads_per_fma", "log2(1)", "config", lambda t: np.log2(operand_loads(t.operands, t.spatial))
@@ -185,4 +187,4 @@ def config_values(batch: ConfigBatch) -> list[Values]:
 
 def _log2_product(factors: Sequence[FloatArray]) -> Values:
     """log2 of the product; NaN of none."""
-    return np.log2(product(factors)) if factors else np.nan
+    return np.log2(multiply(factors)) if factors else np.nan

@@ -62,11 +62,11 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     if network not in NETWORKS:
         raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")
     try:
-        from costmodel.workloads.relax._fuse import fuse, kernel_calls
+        from costmodel.workloads.relax._fuse import fuse_operators, kernel_calls
         from costmodel.workloads.relax._recognise import recognise
     except ModuleNotFoundError as error:
         raise MissingExtraError("Extracting workloads", "tvm") from error
-    module = fuse(NETWORKS[network](dtype))
+    module = fuse_operators(NETWORKS[network](dtype))
     workloads: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
     for name, count in kernel_calls(module).items():

@@ -85,6 +85,6 @@ def find_space(module: Any, kind: TargetKind, *, is_transposed: bool = True) -> 
 
 def _loop_counts(module: Any) -> list[int]:
     """How many loops are around each block."""
-    from costmodel.kernels.metaschedule.programs._facts import blocks_of  # loads TVM
+    from costmodel.kernels.metaschedule.programs._facts import read_blocks  # loads TVM
 
-    return [len(block.loops) for block in blocks_of(module)]
+    return [len(block.loops) for block in read_blocks(module)]

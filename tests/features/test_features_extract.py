@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from costmodel.features import extract
 from costmodel.features._extract import COLUMNS
-from costmodel.kernels.metaschedule.launches._tiles import contiguous, operand_loads, operand_loops, unfolded
+from costmodel.kernels.metaschedule.launches._tiles import (
+    count_contiguous,
+    operand_loads,
+    operand_loops,
+    unfold_tensor_tile,
+)
 from costmodel.records import Candidate, Config, Device, Platform, Workload, find_device
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._operators import OPERATORS
@@ -204,7 +209,7 @@ def test_operand_loads_are_unknown_without_the_operators_loops() -> None:
     ],
 )
 def test_runs_go_on_while_loops_are_covered_in_full(tiles, run) -> None:
-    assert contiguous(columns_of_tiles(tiles)) == run
+    assert count_contiguous(columns_of_tiles(tiles)) == run
 
 
 def test_config_columns_of_cpu_tiles_and_of_no_tiles() -> None:
@@ -328,7 +333,7 @@ def test_tensor_tiles_count_warps_in_the_place_of_threads() -> None:
     assert 2 ** row["log2_thread_tile"] == pytest.approx(32 * 32)
     assert 2 ** row["log2_block_tile"] == pytest.approx(64 * 128)
     assert 2 ** row["log2_loads_per_fma"] == pytest.approx((32 + 32) / (32 * 32))
-    np.testing.assert_array_equal(unfolded(np.array([[1.0, 2, 2, 2, 1]])), [[2, 1, 2, 2, 16]])
+    np.testing.assert_array_equal(unfold_tensor_tile(np.array([[1.0, 2, 2, 2, 1]])), [[2, 1, 2, 2, 16]])
 
 
 def test_float16_is_bound_by_tensor_cores_where_they_are_known() -> None:

@@ -15,12 +15,12 @@ from tvm import relax, te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
-from costmodel.integrations.tvm._program import Program, tell
+from costmodel.integrations.tvm._program import TunedProgram, announce
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
-from costmodel.workloads.relax._fuse import fuse
+from costmodel.workloads.relax._fuse import fuse_operators
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
@@ -94,7 +94,7 @@ def fail(*_: Any, **__: Any) -> Any:
 @pytest.fixture(autouse=True)
 def small_evolution(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     register_tensor_intrinsics()  # as each tuning would, but quickly
-    tell.cache_clear()
+    announce.cache_clear()
     small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
     monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
     with own_logs():
@@ -149,7 +149,7 @@ def test_where_the_search_by_the_model_fails_evolution_takes_the_trials_that_are
 def test_a_program_whose_candidates_cannot_be_ranked_counts_them_as_equals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
 ) -> None:
-    monkeypatch.setattr(Program, "features", fail)
+    monkeypatch.setattr(TunedProgram, "features", fail)
     database = tune(tmp_path, row_sums(), CPU, ON_CPU, strategy=search())
     assert 1 <= len(database) <= 4
     err = capfd.readouterr().err
@@ -165,7 +165,7 @@ def fused(build: Callable[..., Any], *shapes: tuple[int, ...]) -> Any:
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(build(*inputs)))
         builder.emit_func_output(result)
-    module = fuse(relax.transform.FuseTransposeMatmul()(builder.get()))
+    module = fuse_operators(relax.transform.FuseTransposeMatmul()(builder.get()))
     (kernel,) = (each for each in module.functions.values() if isinstance(each, tvm.tirx.PrimFunc))
     return tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
 
@@ -196,7 +196,7 @@ def test_an_operator_in_another_form_is_searched_in_a_space_that_schedules_it(
 ) -> None:
     module, operator, spaces = WRITTEN[name][0](), *WRITTEN[name][1:]
     for target, platform, space in zip((CPU, cuda()), (ON_CPU, on_h100()), spaces, strict=True):
-        program = Program(module, target)
+        program = TunedProgram(module, target)
         assert program.verdict.startswith(f"is {operator}: the model screens")
         assert program.space.name.startswith(space)
         (tmp_path / space).mkdir()

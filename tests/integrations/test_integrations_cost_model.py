@@ -19,7 +19,7 @@ from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import CostModel, SearchStrategy
-from costmodel.integrations.tvm._program import Program, program_key
+from costmodel.integrations.tvm._program import TunedProgram, program_key
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.records import Candidate
@@ -67,7 +67,7 @@ def test_no_results_teach_nothing() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_learns_the_order_of_what_was_measured(kind: str) -> None:
     context, candidates = drawn(kind)
-    features = Program(context.mod, context.target).features([c.sch for c in candidates], on_h100())
+    features = TunedProgram(context.mod, context.target).features([c.sch for c in candidates], on_h100())
     _, first, of = np.unique(features, axis=0, return_index=True, return_inverse=True)
     seconds = 1e-4 * (1.0 + np.arange(len(first)))[of.ravel()]  # the same for what features do not tell apart
     model = CostModel(platform=on_h100())
@@ -188,7 +188,7 @@ def test_a_budget_that_is_not_the_platforms_is_refused(kind: type) -> None:
 def test_a_known_program_is_recognised_in_any_spelling_and_not_lowered() -> None:
     for function in (*relax_kernels(KNOWN), matmul()["main"]):
         context = context_of(function)
-        program = Program(context.mod, cuda(), lower=lambda _: pytest.fail("lowered"))
+        program = TunedProgram(context.mod, cuda(), lower=lambda _: pytest.fail("lowered"))
         assert program.workload == KNOWN
         features = program.features(context.generate_design_space(), on_h100())
         assert np.isfinite(features[:, COLUMN_NAMES.index("log2_analytic_s")]).all()
@@ -199,7 +199,7 @@ def test_an_unknown_program_has_features_of_its_own_and_is_not_lowered() -> None
         raise AssertionError("it was lowered")
 
     context, candidates = drawn("row_sums")
-    program = Program(context.mod, context.target, lower=refuse)
+    program = TunedProgram(context.mod, context.target, lower=refuse)
     features = program.features([candidate.sch for candidate in candidates], on_h100())
     assert program.workload.is_program
     lowered = [lowered_launches(candidate.sch.mod) for candidate in candidates]
@@ -211,7 +211,7 @@ def test_an_unknown_program_has_features_of_its_own_and_is_not_lowered() -> None
 
 
 def test_a_schedule_that_follows_no_sketch_is_lowered() -> None:
-    program = Program(row_sums(), cuda())
+    program = TunedProgram(row_sums(), cuda())
     features = program.features([tvm.s_tir.Schedule(row_sums())], on_h100())
     groups = np.array([column.group for column in COLUMNS])
     assert np.isnan(features[:, groups == "config"]).all()

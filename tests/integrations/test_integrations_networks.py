@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
-from costmodel.integrations.tvm._program import tell
+from costmodel.integrations.tvm._program import announce
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import Platform
 
@@ -29,7 +29,7 @@ TRIALS = 2  # a task
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     register_tensor_intrinsics()  # as each tuning would, but quickly
-    tell.cache_clear()
+    announce.cache_clear()
     small = partial(ms.search_strategy.EvolutionarySearch, population_size=16, genetic_num_iters=1)
     monkeypatch.setattr(ms.search_strategy, "EvolutionarySearch", small)
     with own_logs():

@@ -12,7 +12,7 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.schedule import Trace
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
-from costmodel.integrations.tvm._program import tell
+from costmodel.integrations.tvm._program import announce
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
@@ -208,7 +208,7 @@ def test_a_second_search_proposes_nothing_that_the_database_knows_and_learns_fro
     rows = [rows_of_a_block(candidate.sch) for candidate in first]
     seconds = [None, *(1e-5 / r for r in rows[1:])]  # a failure, too
     commit(database, first, seconds, context.target)
-    tell.cache_clear()
+    announce.cache_clear()
     again, _ = begun(matmul(), trials=16, batch=8, database=database)
     assert "main goes on from 32 kernels that the database knows" in capsys.readouterr().err
     second = again.generate_measure_candidates()

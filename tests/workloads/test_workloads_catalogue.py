@@ -104,9 +104,9 @@ def test_extraction_gives_what_is_shipped(network: str, dtype: str) -> None:
 @pytest.mark.tvm
 def test_every_kernel_is_told() -> None:
     pytest.importorskip("tvm")
-    from costmodel.workloads.relax._fuse import fuse, kernel_calls
+    from costmodel.workloads.relax._fuse import fuse_operators, kernel_calls
 
     for network in ("mobilenet_v2-n1", "dlrm-n32"):
         told = extract_workloads(network, "float32")
-        calls = kernel_calls(fuse(NETWORKS[network]("float32")))
+        calls = kernel_calls(fuse_operators(NETWORKS[network]("float32")))
         assert sum(told.workloads.values()) + sum(told.left_out.values()) == calls.total()

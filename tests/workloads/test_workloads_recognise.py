@@ -22,10 +22,10 @@ DTYPES = ("float32", "float16")
 @cache
 def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
     """Each kernel by name, with what it is recognised as."""
-    from costmodel.workloads.relax._fuse import fuse, kernel_calls
+    from costmodel.workloads.relax._fuse import fuse_operators, kernel_calls
     from costmodel.workloads.relax._recognise import recognise
 
-    module = fuse(export_small(network, dtype))
+    module = fuse_operators(export_small(network, dtype))
     return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
 
 
@@ -120,7 +120,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
     """The one kernel of a Relax function."""
     from tvm import relax
 
-    from costmodel.workloads.relax._fuse import fuse
+    from costmodel.workloads.relax._fuse import fuse_operators
 
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
@@ -128,7 +128,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(build(relax.op, *inputs)))
         builder.emit_func_output(result)
-    module = fuse(builder.get())
+    module = fuse_operators(builder.get())
     (kernel,) = (function for name, function in module.functions.items() if name.name_hint != "forward")
     return kernel
 
@@ -208,10 +208,12 @@ def recognised_of(module: Any) -> set[str]:
     """Names of the workloads that a Relax module consists of."""
     from tvm import relax
 
-    from costmodel.workloads.relax._fuse import fuse
+    from costmodel.workloads.relax._fuse import fuse_operators
     from costmodel.workloads.relax._recognise import recognise
 
-    kernels = [each for each in fuse(module).functions.values() if not isinstance(each, relax.Function)]
+    kernels = [
+        each for each in fuse_operators(module).functions.values() if not isinstance(each, relax.Function)
+    ]
     return {found.name for kernel in kernels if (found := recognise(kernel))}
 
 

@@ -14,7 +14,7 @@ from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._database import latency_of
 from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
-from costmodel.integrations.tvm._program import Program, program_key, tell
+from costmodel.integrations.tvm._program import TunedProgram, announce, program_key
 from costmodel.records._platform import Platform
 from costmodel.transfer._base import Predictor, TransferModel
 from costmodel.transfer.models._residual import FromScratch
@@ -58,7 +58,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         refuse_other_sms(sms, platform)
         self.platform = platform
         self._sms = sms
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, TaskModel] = {}
         self._pretrained, self._loaded = _model_file.open_model(model)
 
     def load(self, path: str) -> None:
@@ -86,7 +86,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         try:
             self._task(context, platform).learn([candidate.sch for candidate in candidates], latencies_s)
         except Exception as error:  # noqa: BLE001 (a tuning meets any program; TVM raises its own error types)
-            tell(str(context.task_name), f"cannot be learned from ({last_line(error)})")
+            announce(str(context.task_name), f"cannot be learned from ({last_line(error)})")
 
     def predict(self, context: Any, candidates: Sequence[Any]) -> FloatArray:
         """``(n,)`` float64 scores, higher is better, see ``Task.scores``; all alike where unknown."""
@@ -94,7 +94,9 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         try:
             return self._task(context, platform).scores([candidate.sch for candidate in candidates])
         except Exception as error:  # noqa: BLE001 (as above)
-            tell(str(context.task_name), f"cannot be ranked ({last_line(error)}): candidates count as equals")
+            announce(
+                str(context.task_name), f"cannot be ranked ({last_line(error)}): candidates count as equals"
+            )
             return np.ones(len(candidates))
 
     def _platform_of(self, context: Any) -> Platform:
@@ -103,21 +105,21 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             self.platform = platform_for(context.target, self._sms)
         return self.platform
 
-    def _task(self, context: Any, platform: Platform) -> "Task":
+    def _task(self, context: Any, platform: Platform) -> "TaskModel":
         """The task of a context, opened at its first call."""
         key = f"{program_key(context.mod)}@{platform.platform_id}"
         if key not in self._tasks:
             model = self._pretrained.model if self._pretrained else None
-            program = Program(context.mod, context.target)
-            tell(str(context.task_name), program.verdict)
-            task = Task(program, platform, model)
+            program = TunedProgram(context.mod, context.target)
+            announce(str(context.task_name), program.verdict)
+            task = TaskModel(program, platform, model)
             if key in self._loaded:
                 task.restore(*self._loaded[key])
             self._tasks[key] = task
         return self._tasks[key]
 
 
-class Task:
+class TaskModel:
     """One task: its measurements so far, and a predictor that was adapted to them.
 
     A program that cannot be read, or has no pretrained model, is ranked by its analytic time until there are
@@ -133,7 +135,7 @@ class Task:
         y: ``(m,)`` their latencies in seconds, inf for those that failed.
     """
 
-    def __init__(self, program: Program, platform: Platform, model: TransferModel | None) -> None:
+    def __init__(self, program: TunedProgram, platform: Platform, model: TransferModel | None) -> None:
         self._program, self._platform = program, platform
         self._model = model if program.space else None
         self.X, self.y = np.empty((0, len(COLUMNS))), np.empty(0)

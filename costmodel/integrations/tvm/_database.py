@@ -14,7 +14,7 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.tvm._platform import device_part, target_json
+from costmodel.integrations.tvm._platform import drop_host, target_json
 from costmodel.integrations.tvm._program import program_key
 from costmodel.kernels.metaschedule._choices import plain_json
 from costmodel.kernels.metaschedule._database_json import record_fields
@@ -180,7 +180,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         target, platform = target_json(record.target), self.platform
         entry = MeasuredEntry(
             program=program_key(record.workload.mod),
-            target=device_part(target),
+            target=drop_host(target),
             device=platform.device.name,
             isolation=platform.isolation,
             sms_requested=platform.sms_requested,
@@ -210,7 +210,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
     def query_tuning_record(self, mod: Any, target: Any, workload_name: str | None = None) -> Any:
         """The fastest record of a program on this platform for this target; None where there is none."""
         self._refresh()
-        device = device_part(target_json(target))
+        device = drop_host(target_json(target))
         known = [entry for entry in self._ran(program_key(mod)) if entry.target == device]
         found = _fastest(self._own(known))
         return self._record(found[0]) if found else None

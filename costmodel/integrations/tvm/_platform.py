@@ -86,7 +86,7 @@ def target_json(target: Any) -> str:
     return json.dumps(plain_json(target.export()), sort_keys=True)
 
 
-def device_part(target: str) -> str:
+def drop_host(target: str) -> str:
     """The canonical JSON without the host: kernels of a device are the same whoever launches them."""
     fields = json.loads(target)
     fields.pop("host", None)

@@ -24,7 +24,7 @@ _REMEMBERED = 8192
 Lower = Callable[[Any], tuple[KernelLaunch, ...]]
 
 
-class Program:
+class TunedProgram:
     """A program, identified by its structural hash.
 
     Attributes:
@@ -95,7 +95,7 @@ class Program:
 
 
 @cache
-def tell(task: str, verdict: str) -> None:
+def announce(task: str, verdict: str) -> None:
     """Say on stderr, once for each task, what became of it."""
     print(make_printable(f"costmodel: task {task} {verdict}."), file=sys.stderr, flush=True)
 

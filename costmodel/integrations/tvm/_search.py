@@ -9,7 +9,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import SpaceExhaustedError
 from costmodel.integrations.tvm._database import latency_of
-from costmodel.integrations.tvm._program import tell
+from costmodel.integrations.tvm._program import announce
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._platform import Platform
 from costmodel.search._drift_watch import DriftWatch
@@ -118,7 +118,7 @@ class BatchSearch:
         for drift in self._watch.drifts[told:]:
             since = drift.since - self._restored
             what = f"measured times drift by x{drift.ratio:.2f} from candidate {since} of this search on"
-            tell(self._task, f"saw {what}: earlier ones are multiplied by that")
+            announce(self._task, f"saw {what}: earlier ones are multiplied by that")
         self._pending, self._repeated = [], []
 
     def close(self) -> None:

@@ -9,8 +9,8 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
-from costmodel.integrations.tvm._platform import device_part, platform_for, refuse_other_sms, target_json
-from costmodel.integrations.tvm._program import Program, program_key, tell
+from costmodel.integrations.tvm._platform import drop_host, platform_for, refuse_other_sms, target_json
+from costmodel.integrations.tvm._program import TunedProgram, announce, program_key
 from costmodel.integrations.tvm._search import BatchSearch, ScheduledSpace
 from costmodel.records._platform import Platform
 from costmodel.search.samplers._model import ModelSampler
@@ -79,8 +79,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
     ) -> None:
         """Begin a search of so many trials, in batches; what the database knows does not count as trials."""
         context, batch = self._context, num_trials_per_iter
-        program = Program(context.mod, context.target)
-        tell(self._task, program.verdict)
+        program = TunedProgram(context.mod, context.target)
+        announce(self._task, program.verdict)
 
         def evolve(trials: int) -> _Evolution:
             return _Evolution(context, trials, batch, design_spaces, database, cost_model)
@@ -154,7 +154,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
 
     def _report(self, way: str, error: Exception) -> None:
         follows = f"{self._ways[0][0]} proposes" if self._ways else "it is left as it is"
-        tell(self._task, f"cannot be tuned by {way} ({last_line(error)}): {follows}")
+        announce(self._task, f"cannot be tuned by {way} ({last_line(error)}): {follows}")
 
     def _screen(
         self, space: Any, trials: int, batch: int, design_spaces: Sequence[Any], database: Any
@@ -178,7 +178,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         search = BatchSearch(sampler, context, trials, batch)
         records = _records_of(context, database) if database is not None else []
         if known := search.restore(space, records):
-            tell(self._task, f"goes on from {known} kernels that the database knows")
+            announce(self._task, f"goes on from {known} kernels that the database knows")
         return search
 
 
@@ -212,11 +212,11 @@ class _Evolution:
 
 def _records_of(context: Any, database: Any) -> list[Any]:
     """The records of a context's program for its target, in the order in which they came."""
-    program, device = program_key(context.mod), device_part(target_json(context.target))
+    program, device = program_key(context.mod), drop_host(target_json(context.target))
     workload = database.commit_workload(context.mod)
 
     def is_own(record: Any) -> bool:
         same = record.workload.same_as(workload) or program_key(record.workload.mod) == program
-        return same and device_part(target_json(record.target)) == device
+        return same and drop_host(target_json(record.target)) == device
 
     return [record for record in database.get_all_tuning_records() if is_own(record)]

@@ -62,7 +62,7 @@ class Recorded:
         return int(value)
 
 
-class Parameter(Protocol):
+class SketchParameter(Protocol):
     """One named decision of a space."""
 
     @property

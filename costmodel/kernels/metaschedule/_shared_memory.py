@@ -44,7 +44,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class SharedMemory:
+class SharedMemoryBound:
     """The boxes that a block stages together, and the most bytes that they may take.
 
     Attributes:
@@ -70,7 +70,7 @@ def pipeline_copies(stages: Sequence[int]) -> int:
 
 def shared_memory_bounds(
     original: Any, trace: Any, names: Collection[str], limit_bytes: int
-) -> list[SharedMemory]:
+) -> list[SharedMemoryBound]:
     """Bound on the shared memory of each kernel of a sketch that stages operands.
 
     Args:
@@ -81,7 +81,7 @@ def shared_memory_bounds(
     """
     blocks = map(original.get, original.get_child_blocks(original.get_sblock("root")))
     staged = (_fragment_boxes(block, names) or _operand_boxes(original, block, names) for block in blocks)
-    return [SharedMemory(boxes, _copies(trace), limit_bytes) for boxes in staged if boxes]
+    return [SharedMemoryBound(boxes, _copies(trace), limit_bytes) for boxes in staged if boxes]
 
 
 def _copies(trace: Any) -> int:

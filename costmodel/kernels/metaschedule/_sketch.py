@@ -13,10 +13,10 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import Trace
 
 from costmodel.kernels.metaschedule._choices import choices_of, plain_json
-from costmodel.kernels.metaschedule._parameters import Categorical, Parameter, Tile
+from costmodel.kernels.metaschedule._parameters import Categorical, SketchParameter, Tile
 from costmodel.kernels.metaschedule._shared_memory import (
     PIPELINE_STAGES,
-    SharedMemory,
+    SharedMemoryBound,
     shared_memory_bounds,
     side_extents,
 )
@@ -71,12 +71,12 @@ class Sketch:
         self.choices = choices_of(self.trace)
         samples = [inst for inst in self.trace.insts if inst.kind.name.startswith("Sample")]
         names = SketchNames(schedule, self.trace, original)
-        self.parameters: tuple[Parameter, ...] = tuple(
+        self.parameters: tuple[SketchParameter, ...] = tuple(
             _parameter(inst, name, self.trace.decisions[inst])
             for inst, name in zip(samples, names.of(samples), strict=True)
         )
         bounds = _axis_bounds(self.trace)
-        self.constraints: tuple[AxisExtent | SharedMemory, ...] = (
+        self.constraints: tuple[AxisExtent | SharedMemoryBound, ...] = (
             *(
                 AxisExtent(factors, *bounds[axis])
                 for axis, factors in names.tiled_axes(samples)
@@ -157,7 +157,7 @@ def _axis_bounds(trace: Any) -> dict[str, tuple[int, int]]:
     }
 
 
-def _parameter(inst: Any, name: str, decision: Any) -> Parameter:
+def _parameter(inst: Any, name: str, decision: Any) -> SketchParameter:
     """The parameter of a sampling instruction; any decision of a tile tells the loop's extent."""
     if inst.kind.name == "SampleCategorical":
         choices, probabilities = inst.attrs
@@ -168,7 +168,7 @@ def _parameter(inst: Any, name: str, decision: Any) -> Parameter:
     return Tile(name, math.prod(int(factor) for factor in decision), parts, max_innermost)
 
 
-def _is_sample(parameter: Parameter, decision: Any) -> bool:
+def _is_sample(parameter: SketchParameter, decision: Any) -> bool:
     """Whether a decision is factors for a tile, a position among the choices, or a loop's position."""
     if isinstance(parameter, Tile):
         return isinstance(decision, list) and all(type(factor) is int for factor in decision)
@@ -179,7 +179,7 @@ def _is_sample(parameter: Parameter, decision: Any) -> bool:
     return type(decision) is int and decision in positions
 
 
-def _to_trace(parameter: Parameter, value: Decision) -> Any:
+def _to_trace(parameter: SketchParameter, value: Decision) -> Any:
     """A decision as the trace wants it: factors, a position among the choices, or a loop's position."""
     if isinstance(parameter, Tile):
         return list(value)  # type: ignore[arg-type]
@@ -188,7 +188,7 @@ def _to_trace(parameter: Parameter, value: Decision) -> Any:
     return value if parameter.choices == _COMPUTE_LOCATIONS else parameter.choices.index(value)
 
 
-def _from_trace(parameter: Parameter, decision: Any) -> Decision:
+def _from_trace(parameter: SketchParameter, decision: Any) -> Decision:
     """The inverse of ``_to_trace``."""
     if isinstance(parameter, Tile):
         return tuple(int(factor) for factor in decision)
@@ -232,7 +232,7 @@ def _meets_all(sketch: Sketch, columns: Mapping[str, NDArray[np.int64]]) -> NDAr
     """Whether each row meets the sketch's constraints, as ``Sketch.worth_lowering`` tells of one config."""
     meets = np.ones(_CHUNK, dtype=bool)
     for bound in sketch.constraints:
-        meets &= _fits(bound, columns) if isinstance(bound, SharedMemory) else _is_within(bound, columns)
+        meets &= _fits(bound, columns) if isinstance(bound, SharedMemoryBound) else _is_within(bound, columns)
     return meets
 
 
@@ -241,7 +241,7 @@ def _is_within(bound: AxisExtent, columns: Mapping[str, NDArray[np.int64]]) -> N
     return np.asarray((bound.low <= extent) & (extent <= bound.high))
 
 
-def _fits(bound: SharedMemory, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
+def _fits(bound: SharedMemoryBound, columns: Mapping[str, NDArray[np.int64]]) -> NDArray[np.bool_]:
     needed = sum(
         size * np.prod([side_extents(side, columns) for side in sides], axis=0) for size, sides in bound.boxes
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _COMPILERS = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 
-def build_kernel(
+def compile_candidate(
     open_space: Callable[[Workload, TargetKind], "MetaScheduleSpace"],
     candidate: Candidate,
     kind: TargetKind,
@@ -125,4 +125,4 @@ class MetaSchedule(TvmSource):
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""
-        return build_kernel(open_space, candidate, kind, architecture, folder)
+        return compile_candidate(open_space, candidate, kind, architecture, folder)

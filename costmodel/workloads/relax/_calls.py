@@ -13,7 +13,7 @@ from costmodel.failures import last_line
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records._workload import Workload
 from costmodel.workloads._calls import ModuleCall
-from costmodel.workloads.relax._fuse import fuse
+from costmodel.workloads.relax._fuse import fuse_operators
 from costmodel.workloads.relax._recognise import recognise
 
 # The function that a model is, by what frontends and exporters call it.
@@ -34,7 +34,7 @@ def module_calls(module: Any, function: str = "") -> list[ModuleCall]:
     """
     entry = _entry(module, function)
     try:
-        fused = relax.transform.RewriteDataflowReshape()(fuse(module))
+        fused = relax.transform.RewriteDataflowReshape()(fuse_operators(module))
     except Exception as error:
         raise CostModelError(
             f"A Relax module must be one that TVM can legalise and fuse, but: {last_line(error)}"

@@ -17,7 +17,7 @@ def _softmax(builder: Any, call: Any) -> Any:
     return builder.call_te(softmax, call.args[0])
 
 
-def fuse(module: Any) -> Any:
+def fuse_operators(module: Any) -> Any:
     """The module with one TIR function a kernel, called by ``forward``."""
     passes = transform.Sequential(
         [

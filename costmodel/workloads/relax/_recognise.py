@@ -19,7 +19,7 @@ from tvm.relax import op
 
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._workload import DTYPE_BYTES, Workload
-from costmodel.workloads.relax._fuse import fuse
+from costmodel.workloads.relax._fuse import fuse_operators
 
 _STRIDES = (1, 2, 3, 4)
 _ANNOTATIONS = ("global_symbol", "op_pattern", "tirx.noalias")
@@ -142,7 +142,7 @@ def _kernel(workload: Workload, form: Form, first: frozenset[str], epsilon: floa
     module = _definition(workload, form, first, epsilon)
     if form.is_transposed:
         module = relax.transform.FuseTransposeMatmul()(module)
-    module = fuse(module)
+    module = fuse_operators(module)
     functions = [function for name, function in module.functions.items() if name.name_hint != "forward"]
     return without_annotations(functions[0]) if len(functions) == 1 else None
 

@@ -15,19 +15,19 @@ from costmodel.kernels.metaschedule.launches._tiled_launch import (
     FRAGMENT_SIDE,
     TRANSPOSED_SKETCH,
     WARP_THREADS,
+    count_copies,
     is_tensorised,
     is_tiled,
-    pipeline_copies,
 )
 from costmodel.kernels.metaschedule.launches._tiles import (
     LOOP_NESTS,
     LoopNest,
     box_elements,
-    level,
+    count_at,
+    count_within,
     loop_tiles,
-    product,
+    multiply,
     staging_of,
-    within,
 )
 from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES
@@ -37,7 +37,7 @@ Sides = tuple[FloatArray, FloatArray, FloatArray]
 
 
 @dataclass(frozen=True)
-class Step:
+class BlockStep:
     """One step of each config; all ``(n,)``.
 
     Attributes:
@@ -61,7 +61,7 @@ class Step:
     inner: Sides
 
 
-def step_of(batch: ConfigBatch) -> Step | None:
+def step_of(batch: ConfigBatch) -> BlockStep | None:
     """The step of each config of an operator; None where the decisions tell none.
 
     Example:
@@ -80,23 +80,23 @@ def step_of(batch: ConfigBatch) -> Step | None:
     return _tensor_step(batch) if is_tensorised(batch) else None
 
 
-def _tiled_step(batch: ConfigBatch) -> Step:
+def _tiled_step(batch: ConfigBatch) -> BlockStep:
     workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
     nest = LOOP_NESTS[workload.operator.anchor]
     spatial, reduced = loop_tiles(batch)
-    extents = {loop: within(tile, 1) for loop, tile in zip(nest.loops, spatial + reduced, strict=True)}
-    inner = {loop: within(tile, 3) for loop, tile in zip(nest.spatial, spatial, strict=True)}
+    extents = {loop: count_within(tile, 1) for loop, tile in zip(nest.loops, spatial + reduced, strict=True)}
+    inner = {loop: count_within(tile, 3) for loop, tile in zip(nest.spatial, spatial, strict=True)}
     inner |= {loop: tile[:, 2] for loop, tile in zip(nest.reduced, reduced, strict=True)}
     first, second = (box_elements(each, extents, workload.dims.get("s", 1)) for each in nest.operands)
-    threads, one = level(spatial, 2), np.ones(batch.size)
+    threads, one = count_at(spatial, 2), np.ones(batch.size)
     lanes = [
         staging_of(box, threads, width.astype(np.float64)).lanes
         for box, width in zip((first, second), batch.named("cooperative_fetch."), strict=True)
     ]
-    return Step(
+    return BlockStep(
         staged_bytes=(size * first, size * second),
         lanes=(lanes[0], lanes[1], one),
-        copies=pipeline_copies(batch),
+        copies=count_copies(batch),
         on_tensor_cores=0.0 * one,
         by_columns=0.0 * one,
         block=_sides(nest, extents, batch.size),
@@ -104,18 +104,22 @@ def _tiled_step(batch: ConfigBatch) -> Step:
     )
 
 
-def _tensor_step(batch: ConfigBatch) -> Step:
+def _tensor_step(batch: ConfigBatch) -> BlockStep:
     size, one = DTYPE_BYTES[batch.workload.dtype], np.ones(batch.size)
     rows, columns, depth = (tile.astype(np.float64) for tile in batch.named("tensor_tile."))
     of_results, *of_operands = (width.astype(np.float64) for width in batch.named("cooperative_fetch."))
     threads = WARP_THREADS * rows[:, 2] * columns[:, 2]
-    m, n, k = FRAGMENT_SIDE * within(rows, 2), FRAGMENT_SIDE * within(columns, 2), within(depth, 1)
+    m, n, k = (
+        FRAGMENT_SIDE * count_within(rows, 2),
+        FRAGMENT_SIDE * count_within(columns, 2),
+        count_within(depth, 1),
+    )
     k = FRAGMENT_SIDE * k
     first, second, results = (
         staging_of(box, threads, width).lanes
         for box, width in zip((m * k, n * k, m * n), (*of_operands, of_results), strict=True)
     )
-    return Step(
+    return BlockStep(
         staged_bytes=(size * m * k, size * n * k),
         lanes=(first, second, results),
         copies=one,
@@ -123,8 +127,8 @@ def _tensor_step(batch: ConfigBatch) -> Step:
         by_columns=np.asarray(batch.decisions[SKETCH] == TRANSPOSED_SKETCH, dtype=np.float64),
         block=(m, n, k),
         inner=(
-            FRAGMENT_SIDE * within(rows, 3),
-            FRAGMENT_SIDE * within(columns, 3),
+            FRAGMENT_SIDE * count_within(rows, 3),
+            FRAGMENT_SIDE * count_within(columns, 3),
             FRAGMENT_SIDE * depth[:, 2],
         ),
     )
@@ -137,6 +141,6 @@ def _sides(nest: LoopNest, extents: Mapping[str, FloatArray], size: int) -> Side
     # A side of no loops is 1.
     one = np.ones(size)
     height, width, depth = (
-        product([one, *(extents[loop] for loop in loops)]) for loops in (rows, columns, nest.reduced)
+        multiply([one, *(extents[loop] for loop in loops)]) for loops in (rows, columns, nest.reduced)
     )
     return height, width, depth

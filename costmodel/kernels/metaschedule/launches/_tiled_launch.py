@@ -13,12 +13,12 @@ from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule.launches._tiles import (
     LOOP_NESTS,
     box_elements,
+    count_at,
+    count_within,
     epilogue_costs,
-    level,
     loop_tiles,
-    product,
+    multiply,
     staging_of,
-    within,
 )
 from costmodel.records._candidate import SKETCH, ConfigBatch
 from costmodel.records._workload import DTYPE_BYTES, Workload
@@ -51,13 +51,13 @@ def tiled_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
     nest = LOOP_NESTS[workload.operator.anchor]
     spatial, reduced = loop_tiles(batch)
-    blocks, vthreads, threads = (level(spatial, part) for part in range(3))
-    extents = {loop: within(tile, 1) for loop, tile in zip(nest.loops, spatial + reduced, strict=True)}
+    blocks, vthreads, threads = (count_at(spatial, part) for part in range(3))
+    extents = {loop: count_within(tile, 1) for loop, tile in zip(nest.loops, spatial + reduced, strict=True)}
     stride = workload.dims.get("s", 1)
     boxes = [box_elements(operand, extents, stride) for operand in nest.operands]
     widths = [width.astype(np.float64) for width in batch.named("cooperative_fetch.")]
     stagings = [staging_of(box, threads, width) for box, width in zip(boxes, widths, strict=True)]
-    repeats = blocks * vthreads * level(reduced, 0)
+    repeats = blocks * vthreads * count_at(reduced, 0)
     copied = repeats * sum(staging.elements for staging in stagings)
     results, macs = result_counts(workload)
     epilogue_flops, epilogue_loads, _ = epilogue_costs(workload)
@@ -67,8 +67,8 @@ def tiled_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
         "blocks": blocks,
         "threads_per_block": threads,
         "vthreads": vthreads,
-        "shared_bytes": size * pipeline_copies(batch) * sum(boxes),
-        "local_bytes": size * vthreads * product([within(tile, 3) for tile in spatial]),
+        "shared_bytes": size * count_copies(batch) * sum(boxes),
+        "local_bytes": size * vthreads * multiply([count_within(tile, 3) for tile in spatial]),
         "global_load_bytes": size * (copied + results * epilogue_loads),
         "global_store_bytes": np.full(shape, float(size * results)),
         "shared_load_bytes": np.full(shape, 2.0 * size * macs),
@@ -98,7 +98,7 @@ def unroll_steps(batch: ConfigBatch) -> FloatArray:
     return steps[0].astype(np.float64) if steps else np.zeros(batch.size)
 
 
-def pipeline_copies(batch: ConfigBatch) -> FloatArray:
+def count_copies(batch: ConfigBatch) -> FloatArray:
     """``(n,)`` copies of what is staged that a block keeps."""
     sketch = batch.decisions.get(SKETCH, np.zeros(batch.size, dtype=np.int64))
     return np.asarray(_PIPELINE_COPIES[np.minimum(sketch, len(_PIPELINE_COPIES) - 1)])
@@ -129,19 +129,19 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     workload, size = batch.workload, DTYPE_BYTES[batch.workload.dtype]
     rows, columns, depth = (tile.astype(np.float64) for tile in batch.named("tensor_tile."))
     widths = [width.astype(np.float64) for width in batch.named("cooperative_fetch.")]
-    block_results = FRAGMENT_SIDE**2 * within(rows, 2) * within(columns, 2)
+    block_results = FRAGMENT_SIDE**2 * count_within(rows, 2) * count_within(columns, 2)
     blocks = _products(workload) * rows[:, 0] * rows[:, 1] * columns[:, 0] * columns[:, 1]
     steps = depth[:, 0]
     warps = rows[:, 2] * columns[:, 2]
     threads = WARP_THREADS * warps
-    block_depth = FRAGMENT_SIDE * within(depth, 1)
+    block_depth = FRAGMENT_SIDE * count_within(depth, 1)
     stored, first, second = (
         staging_of(box, threads, width)
         for box, width in zip(
             (
                 block_results,
-                FRAGMENT_SIDE * within(rows, 2) * block_depth,
-                FRAGMENT_SIDE * within(columns, 2) * block_depth,
+                FRAGMENT_SIDE * count_within(rows, 2) * block_depth,
+                FRAGMENT_SIDE * count_within(columns, 2) * block_depth,
             ),
             widths,
             strict=True,
@@ -149,13 +149,17 @@ def tensor_launch(batch: ConfigBatch) -> dict[str, FloatArray]:
     )
     copied = blocks * steps * (first.elements + second.elements)
     written = blocks * stored.elements
-    row_fragments, column_fragments, depth_fragments = within(rows, 3), within(columns, 3), depth[:, 2]
+    row_fragments, column_fragments, depth_fragments = (
+        count_within(rows, 3),
+        count_within(columns, 3),
+        depth[:, 2],
+    )
     operand_fragments = (row_fragments + column_fragments) * depth_fragments
     loaded_fragments = blocks * warps * steps * depth[:, 1] * operand_fragments
     epilogue_flops, epilogue_loads, uses = epilogue_costs(workload)
     first_pads, second_pads = _pads_to_fragments(batch)
     padding_flops = first.elements * (first_pads or is_padded(workload)) + second.elements * second_pads
-    macs = blocks * block_results * FRAGMENT_SIDE * within(depth, 0)
+    macs = blocks * block_results * FRAGMENT_SIDE * count_within(depth, 0)
     lanes = np.maximum.reduce([stored.lanes, first.lanes, second.lanes])
     fragment_bytes = size * FRAGMENT_SIDE**2
     return {
@@ -194,9 +198,9 @@ def _shared_elements(
     The results come last and take the place of the larger operand.
     """
     height, width, length = (
-        FRAGMENT_SIDE * within(rows, 2),
-        FRAGMENT_SIDE * within(columns, 2),
-        FRAGMENT_SIDE * within(depth, 1),
+        FRAGMENT_SIDE * count_within(rows, 2),
+        FRAGMENT_SIDE * count_within(columns, 2),
+        FRAGMENT_SIDE * count_within(depth, 1),
     )
     transposed = batch.decisions[SKETCH] == TRANSPOSED_SKETCH
     first = height * _aligned(length)

@@ -53,7 +53,7 @@ LOOP_NESTS: Mapping[str, LoopNest] = {
 }
 
 
-def product(factors: Sequence[FloatArray]) -> FloatArray:
+def multiply(factors: Sequence[FloatArray]) -> FloatArray:
     """Product of ``(n,)`` arrays; there must be one."""
     result = factors[0]
     for factor in factors[1:]:
@@ -61,14 +61,14 @@ def product(factors: Sequence[FloatArray]) -> FloatArray:
     return result
 
 
-def level(tiles: Sequence[FloatArray], part: int) -> FloatArray:
+def count_at(tiles: Sequence[FloatArray], part: int) -> FloatArray:
     """``(n,)`` product over loops of their factors at one level."""
-    return product([tile[:, part] for tile in tiles])
+    return multiply([tile[:, part] for tile in tiles])
 
 
-def within(tile: FloatArray, first: int) -> FloatArray:
+def count_within(tile: FloatArray, first: int) -> FloatArray:
     """``(n,)`` iterations of a loop from this level inwards."""
-    return product([tile[:, part] for part in range(first, tile.shape[1])])
+    return multiply([tile[:, part] for part in range(first, tile.shape[1])])
 
 
 def box_elements(operand: str, extents: Mapping[str, FloatArray], stride: int) -> FloatArray:
@@ -76,7 +76,7 @@ def box_elements(operand: str, extents: Mapping[str, FloatArray], stride: int) -
 
     A side is what an affine index covers while its loops run: ``stride * (first - 1) + second`` for a window.
     """
-    return product(
+    return multiply(
         [
             stride * (extents[axis[0]] - 1) + extents[axis[1]] if len(axis) == 2 else extents[axis]
             for axis in operand.split()
@@ -97,7 +97,7 @@ def loop_tiles(batch: ConfigBatch) -> tuple[list[FloatArray], list[FloatArray]]:
 _FRAGMENT = 16
 
 
-def unfolded(tensor_tile: FloatArray) -> FloatArray:
+def unfold_tensor_tile(tensor_tile: FloatArray) -> FloatArray:
     """Tiles of a tensorised loop as tiles of a loop without: a warp takes the place of a thread.
 
     Their factors count fragments: [blockIdx.y, blockIdx.x, warps, inner, innermost], three for a reduction.
@@ -127,16 +127,16 @@ def operand_loads(operands: Sequence[Sequence[int]], spatial: Sequence[FloatArra
     if not operands or len(spatial) <= max(map(max, operands)):
         return np.nan
     sides = [thread_part(tile) for tile in spatial]
-    loaded = [product([sides[loop] for loop in loops]) for loops in operands]
-    return sum(loaded[1:], start=loaded[0]) / product(sides)
+    loaded = [multiply([sides[loop] for loop in loops]) for loops in operands]
+    return sum(loaded[1:], start=loaded[0]) / multiply(sides)
 
 
 def thread_part(tile: FloatArray) -> FloatArray:
     """``(n,)`` positions of a spatial loop that one thread computes, virtual threads included."""
-    return tile[:, 1] * within(tile, 3)
+    return tile[:, 1] * count_within(tile, 3)
 
 
-def contiguous(tiles: Sequence[FloatArray]) -> FloatArray:
+def count_contiguous(tiles: Sequence[FloatArray]) -> FloatArray:
     """``(n,)`` neighbouring addresses that a block stages at once, of a buffer whose last axes are the loops.
 
     The last loop's part within a block, times that of the loop before where the last is covered in full, and
@@ -145,7 +145,7 @@ def contiguous(tiles: Sequence[FloatArray]) -> FloatArray:
     run = np.ones(len(tiles[0]))
     whole = np.ones(len(tiles[0]), dtype=bool)
     for tile in reversed(tiles):
-        run = np.where(whole, run * within(tile, 1), run)
+        run = np.where(whole, run * count_within(tile, 1), run)
         whole &= tile[:, 0] <= 1
     return run
 

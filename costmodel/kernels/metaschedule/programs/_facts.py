@@ -24,7 +24,7 @@ def program_workload(module: Any) -> Workload:
     """
     key = f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
     try:
-        blocks = blocks_of(module)
+        blocks = read_blocks(module)
         facts, dtype = _facts(module["main"], blocks), blocks[_anchor(blocks)].operand_dtype
     except Exception as error:
         raise CostModelError(
@@ -119,7 +119,7 @@ class Block:
         return found
 
 
-def blocks_of(module: Any) -> list[Block]:
+def read_blocks(module: Any) -> list[Block]:
     """The blocks of an unscheduled module, in order."""
     schedule = tvm.s_tir.Schedule(module)
     return [

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from costmodel.errors import CostModelError
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._reference import tolerance_of
-from costmodel.kernels.metaschedule._source import TvmSource, build_kernel
+from costmodel.kernels.metaschedule._source import TvmSource, compile_candidate
 from costmodel.kernels.metaschedule.programs._file import load_program
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
@@ -85,7 +85,7 @@ class ProgramSource(TvmSource):
 
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""
-        return build_kernel(self.space, candidate, kind, architecture, folder)
+        return compile_candidate(self.space, candidate, kind, architecture, folder)
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
         """Random inputs by their dtype, and outputs full of NaN, or of the least integer.
@@ -164,10 +164,10 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _written(program: str) -> tuple[int, ...]:
     import tvm
 
-    from costmodel.kernels.metaschedule.programs._facts import blocks_of
+    from costmodel.kernels.metaschedule.programs._facts import read_blocks
 
     module = tvm.ir.load_json(program)
-    written = [region.source for block in blocks_of(module) for region in block.block.writes]
+    written = [region.source for block in read_blocks(module) for region in block.block.writes]
     parameters = enumerate(module["main"].params)
     return tuple(at for at, parameter in parameters if any(parameter.same_as(one) for one in written))
 

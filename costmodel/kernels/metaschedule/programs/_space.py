@@ -9,7 +9,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
 from costmodel.kernels.metaschedule._parameters import Categorical
-from costmodel.kernels.metaschedule.programs._facts import Block, blocks_of, program_workload
+from costmodel.kernels.metaschedule.programs._facts import Block, program_workload, read_blocks
 from costmodel.kernels.metaschedule.programs._fitted_launches import FittedLaunches, fit_launches
 from costmodel.kernels.metaschedule.programs._launch_terms import nests_of
 from costmodel.kernels.metaschedule.programs._traffic import program_launches
@@ -75,7 +75,7 @@ class ProgramSpace(MetaScheduleSpace):
 
     @cached_property
     def _blocks(self) -> list[Block]:
-        return blocks_of(self.module)
+        return read_blocks(self.module)
 
     def _lowered(self, config: Config) -> tuple[KernelLaunch, ...]:
         """The launches of a config; none where no valid kernel comes of it."""
