@@ -193,7 +193,7 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset._used import describe_used_dataset
     from costmodel.dataset.splits._make import SplitRecipe
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
@@ -212,8 +212,8 @@ def evaluate(
     settings = {**asdict(chosen), "config": config, "dataset": judged.name, "seeds": chosen.used_seeds}
     name = f"{judged.name}, {'learned from another' if chosen.train else chosen.split}"
     with Tracking.of(context).run(name, settings) as run:
-        run.log(dataset_used(each, "training") for each in learned)
-        run.log(dataset_used(each, "evaluation") for each in [judged])
+        run.log(describe_used_dataset(each, "training") for each in learned)
+        run.log(describe_used_dataset(each, "evaluation") for each in [judged])
         report = run_evaluation(
             None if learned else judged,
             chosen.learners,

@@ -73,7 +73,7 @@ def train(
     if out is None:
         _train_default(context, seed, json)
         return
-    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset._used import describe_used_dataset
     from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
@@ -84,7 +84,7 @@ def train(
     path = find_dataset(dataset)
     data = load_dataset(path, facts=LATENCIES)
     with Tracking.of(context).run(f"{learner} on {data.name}", options_of(context, dataset=path)) as run:
-        run.log([dataset_used(data, "training")])
+        run.log([describe_used_dataset(data, "training")])
         with console.status(f"Learning from {data.name}"):
             model = train_on(data, learner, hold_out=hold_out or (), folds=folds, seed=seed)
         model.save(out)

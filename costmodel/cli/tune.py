@@ -318,7 +318,7 @@ def tune(
     - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` replays kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset._used import dataset_used
+    from costmodel.dataset._used import describe_used_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.tuning._knowledge import NOTHING
     from costmodel.tuning._prior import Prior
@@ -345,7 +345,7 @@ def tune(
     with Tracking.of(context).run(f"{workload} {goal.title}", options_of(context)) as run:
         history = learn_from or replay
         if model is None and history != NOTHING and (history or runner is RunnerName.REPLAY):
-            run.log(dataset_used(load_dataset(each), "training") for each in (history,))
+            run.log(describe_used_dataset(load_dataset(each), "training") for each in (history,))
         log = TrialLog(run)
         with resumable() if study else _hint_at_studies():
             result = search(

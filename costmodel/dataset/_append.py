@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from costmodel.dataset._build import BuildReport, keep_rejects, report_of, write_papers
+from costmodel.dataset._build import BuildReport, keep_rejects, make_report, write_papers
 from costmodel.dataset.checks._examine import check_not_empty, examine
 from costmodel.dataset.checks._sieve import Validation
 from costmodel.dataset.publish._card import read_held_header
 from costmodel.dataset.publish._describe import Describer
 from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._files import DataFiles, add_checksums, remove_other_files
-from costmodel.dataset.table._read import Track, untracked
+from costmodel.dataset.table._read import Track, show_nothing
 from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
 
@@ -25,7 +25,7 @@ def append_dataset(
     files: Sequence[Path],
     *,
     options: ReadOptions | None = None,
-    track: Track = untracked,
+    track: Track = show_nothing,
 ) -> BuildReport:
     """Append a campaign to a partitioned dataset, as one more part per device or workload measured.
 
@@ -82,4 +82,4 @@ def _append(
     add_checksums(folder, writer.names)
     papers = write_papers(Describer.of(folder, track), header, folder, there.partition)
     add_checksums(folder, papers)
-    return report_of(examination, folder)
+    return make_report(examination, folder)

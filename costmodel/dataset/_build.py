@@ -16,13 +16,13 @@ from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._files import (
     Partition,
-    dataset_hash,
     find_dataset,
+    hash_dataset,
     is_dataset_folder,
     remove_other_files,
     write_checksums,
 )
-from costmodel.dataset.table._read import DatasetLike, Track, check_dataset, untracked
+from costmodel.dataset.table._read import DatasetLike, Track, check_dataset, show_nothing
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
@@ -40,7 +40,7 @@ class BuildReport:
 
     Attributes:
         path: Folder of the dataset.
-        sha256: Hash of the dataset's measurements, see ``dataset_hash``.
+        sha256: Hash of the dataset's measurements, see ``hash_dataset``.
         records: Number of records read.
         measurements: Number of rows written.
         duplicates: Number of records dropped because an equal record was already present.
@@ -97,11 +97,11 @@ def write_papers(
     return CARD_NAME, PAGE_NAME, HEADER_NAME, *pictures
 
 
-def report_of(examination: Examination, out: Path) -> BuildReport:
-    """What became of files that were examined, now that the dataset is written."""
+def make_report(examination: Examination, out: Path) -> BuildReport:
+    """Return what became of files that were examined, now that the dataset is written."""
     return BuildReport(
         path=out,
-        sha256=dataset_hash(out),
+        sha256=hash_dataset(out),
         records=examination.accepted + examination.duplicates + len(examination.rejects),
         measurements=examination.accepted,
         duplicates=examination.duplicates,
@@ -120,7 +120,7 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
     header: CardHeader,
     options: ReadOptions | None = None,
     partition_by: Partition | None = None,
-    track: Track = untracked,
+    track: Track = show_nothing,
 ) -> BuildReport:
     """Build a dataset. The same records give the same bytes, whatever the order of the files.
 
@@ -162,7 +162,7 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
         remove_other_files(out, writer.names)
     except OSError as error:
         raise CostModelError(f"Cannot write dataset {out}: {error.strerror}.") from error
-    return report_of(examination, out)
+    return make_report(examination, out)
 
 
 def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = None) -> Dataset:
@@ -188,7 +188,7 @@ def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = Non
 
 
 def describe_file(
-    dataset: str | Path | None, options: ReadOptions | None = None, *, track: Track = untracked
+    dataset: str | Path | None, options: ReadOptions | None = None, *, track: Track = show_nothing
 ) -> tuple[Describer, int]:
     """Describe a dataset, or the valid records of a file that can become a dataset.
 
@@ -225,7 +225,7 @@ def merge_datasets(
     *,
     header: CardHeader,
     partition_by: Partition | None = None,
-    track: Track = untracked,
+    track: Track = show_nothing,
 ) -> BuildReport:
     """Merge datasets into one.
 
@@ -246,5 +246,5 @@ def merge_datasets(
 
 
 def _existing(source: str | Path) -> Path:
-    """A path that is there, or that of the dataset of this name."""
+    """Return a path that is there, or that of the dataset of this name."""
     return path if exists(path := Path(source)) else find_dataset(source)

@@ -15,11 +15,11 @@ from costmodel.dataset._export_files import (
     export_parquet,
     export_records,
     export_t4,
-    file_name,
+    name_file,
 )
 from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.sources._platform_file import SUFFIX
-from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
+from costmodel.dataset.table._read import DatasetLike, Track, iter_records, show_nothing
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.files import write_whole
@@ -52,7 +52,7 @@ def export_metaschedule(records: Iterator[Records], out: Path) -> ExportReport:
         reason = _unfit(measurement)
         left_out[reason] += bool(reason)
         if not reason:
-            platforms.setdefault(file_name("metaschedule", measurement), []).append(measurement)
+            platforms.setdefault(name_file("metaschedule", measurement), []).append(measurement)
     files: list[Path] = []
     written = 0
     for name, held in platforms.items():
@@ -116,12 +116,12 @@ class _Database:
 
 
 def _lines(rows: Any) -> str:
-    """A JSON document a line; numbers of TVM are plain ones."""
+    """Return a JSON document a line; numbers of TVM are plain ones."""
     return "".join(f"{json.dumps(row, default=lambda x: x.value, separators=(',', ':'))}\n" for row in rows)
 
 
 def _platform_toml(platform: Platform, programs: dict[Workload, tuple[str, str]]) -> str:
-    """The file of a platform, with the workloads by the hash of their programs."""
+    """Return the file of a platform, with the workloads by the hash of their programs."""
     tables = {
         "software": platform.software,
         "workloads": {program: workload.name for workload, (program, _) in programs.items()},
@@ -164,7 +164,7 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     *,
     workload: str | None = None,
     device: str | None = None,
-    track: Track = untracked,
+    track: Track = show_nothing,
 ) -> ExportReport:
     """Export a dataset, or a part of it, to files of other programs.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
 from costmodel.dataset.importers._t4 import show_result
-from costmodel.dataset.sources._entry import KEY, with_records
+from costmodel.dataset.sources._entry import KEY, attach_records
 from costmodel.dataset.sources._spool import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.dataset.table._write import write_parquet
@@ -47,7 +47,7 @@ class ExportReport:
 
 
 def by_task(records: Iterable[Records]) -> Iterator[tuple[str, list[Measurement]]]:
-    """The measurements of each workload on each platform, with a name that is fit for a file.
+    """Yield the measurements of each workload on each platform, with a name that is fit for a file.
 
     Memory holds those of one task as objects, and what does not fit is on disk.
     """
@@ -57,10 +57,10 @@ def by_task(records: Iterable[Records]) -> Iterator[tuple[str, list[Measurement]
             ids = np.array([each.platform_id for each in held.platforms])[held.platform]
             for platform_id in dict.fromkeys(ids.tolist()):
                 measurements = list(held.take(np.flatnonzero(ids == platform_id)).measurements())
-                yield file_name(workload, measurements[0]), measurements
+                yield name_file(workload, measurements[0]), measurements
 
 
-def file_name(first: str, measurement: Measurement) -> str:
+def name_file(first: str, measurement: Measurement) -> str:
     """``first`` and the platform's name in letters that any file system takes, and a hash of both."""
     platform = measurement.platform
     readable = re.sub(r"[^\w.-]+", "_", f"{first}_{platform.name}", flags=re.ASCII).lstrip("._-")
@@ -129,7 +129,7 @@ def export_t4(records: Iterator[Records], out: Path) -> ExportReport:
 
 
 def kernel_tuner_cache(records: Sequence[Measurement]) -> dict[str, Any]:
-    """The cache of the records of one workload on one platform, cache schema 1.1.0."""
+    """Return the cache of the records of one workload on one platform, cache schema 1.1.0."""
     first = records[0]
     names = list(dict.fromkeys(name for one in records for name in one.candidate.config.decisions))
     by_key: dict[str, list[Measurement]] = {}
@@ -145,12 +145,12 @@ def kernel_tuner_cache(records: Sequence[Measurement]) -> dict[str, Any]:
         "tune_params": {name: list(dict.fromkeys(config[name] for config in configs)) for name in names},
         "objective": "time",
         KEY: _MARK,
-        "cache": {key: with_records(group, partial(show_entry, names)) for key, group in by_key.items()},
+        "cache": {key: attach_records(group, partial(show_entry, names)) for key, group in by_key.items()},
     }
 
 
 def t4_document(records: Sequence[Measurement]) -> dict[str, Any]:
-    """The T4 file of the records of one workload on one platform, results schema 1.0.0."""
+    """Return the T4 file of the records of one workload on one platform, results schema 1.0.0."""
     first = records[0]
     return {
         "schema_version": "1.0.0",
@@ -161,7 +161,7 @@ def t4_document(records: Sequence[Measurement]) -> dict[str, Any]:
             "isolation": first.platform.isolation,
             "sms": first.platform.sms_granted,
         },
-        "results": [with_records([one], show_result) for one in records],
+        "results": [attach_records([one], show_result) for one in records],
     }
 
 

@@ -10,7 +10,7 @@ from costmodel.records._measurement import Outcome
 from costmodel.tracking._items import DatasetUsed
 
 
-def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:
+def describe_used_dataset(dataset: DatasetLike, context: str) -> DatasetUsed:
     """Return name, hash, columns and counts of a dataset.
 
     Args:
@@ -39,7 +39,7 @@ def dataset_used(dataset: DatasetLike, context: str) -> DatasetUsed:
 
 
 def _kind(kind: Any) -> Any:
-    """A column's type as schemas of MLflow have it."""
+    """Return a column's type as schemas of MLflow have it."""
     if pa.types.is_list(kind):
         return {"type": "array", "items": _nested(kind.value_type)}
     if pa.types.is_struct(kind):

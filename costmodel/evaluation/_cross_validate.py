@@ -11,8 +11,8 @@ import pandas as pd
 
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
-from costmodel.dataset.splits._final import without_final_report
-from costmodel.dataset.splits._folds import Fold, draw_rows, on_whole_device
+from costmodel.dataset.splits._final import drop_final_report
+from costmodel.dataset.splits._folds import Fold, draw_rows, select_whole_device
 from costmodel.dataset.splits._make import Split, SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
@@ -106,7 +106,7 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
     """
     used, remarks = [], []
     for dataset in [*train, test]:
-        used.append(dataset if with_final_report else without_final_report(dataset))
+        used.append(dataset if with_final_report else drop_final_report(dataset))
         if left_out := len(dataset.measurements) - len(used[-1].measurements):
             remarks.append(
                 f"Not used of {dataset.name}, as reserved for its final report: {left_out:,} of "
@@ -147,7 +147,7 @@ class _HeldOut:
     def of(
         cls, dataset: Dataset, folds: tuple[Fold, ...], tasks: int | None, few_shot: FewShot | None
     ) -> "_HeldOut":
-        rows = dataset.rows.assign(whole_device=on_whole_device(dataset.rows))
+        rows = dataset.rows.assign(whole_device=select_whole_device(dataset.rows))
         rows = pd.concat([rows, novelty(dataset, folds)], axis=1)
         folds, lone = leave_out_lone_configs(rows, folds)
         if tasks is not None:

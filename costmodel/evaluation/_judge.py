@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.splits._folds import on_whole_device
+from costmodel.dataset.splits._folds import select_whole_device
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.learners._base import Prediction
 from costmodel.learners._metrics import (
@@ -38,7 +38,7 @@ EPS = 0.05
 def whole_device_latency(rows: pd.DataFrame) -> FloatArray:
     """``(n,)`` latency of each row's candidate at its device's largest SM budget; inf if not measured."""
     keys = ["device", "candidate"]
-    latency_of = rows[on_whole_device(rows)].groupby(keys)["latency_s"].min()
+    latency_of = rows[select_whole_device(rows)].groupby(keys)["latency_s"].min()
     latencies = latency_of.reindex(pd.MultiIndex.from_frame(rows[keys]))
     return latencies.fillna(np.inf).to_numpy(dtype=np.float64)
 

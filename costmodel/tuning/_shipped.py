@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from costmodel.dataset.table._dataset import Dataset
-from costmodel.dataset.table._files import dataset_hash, find_dataset
+from costmodel.dataset.table._files import find_dataset, hash_dataset
 from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
@@ -60,7 +60,7 @@ class ShippedDataset:
         about = model.metadata
         is_current = (
             about.versions.get("costmodel") == __version__
-            and about.dataset_sha256 == dataset_hash(self.name)
+            and about.dataset_sha256 == hash_dataset(self.name)
             and {column.name for column in COLUMNS} <= set(about.columns)
         )
         return model if is_current else None

@@ -8,7 +8,7 @@ from judged import Judged, within
 from msgspec import structs
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Measurement, Platform, hypothetical
 from costmodel.tuning import train
@@ -21,7 +21,7 @@ FOLDS = 4
 
 def judge(name: str, learner: str) -> Iterator[dict[str, Any]]:
     """A row for each number of SMs, those of the known device first, over workloads that were held out."""
-    data = without_final_report(load_dataset(name))
+    data = drop_final_report(load_dataset(name))
     small = _small(data)
     device = small.platforms[0].device
     tables: dict[int, list[Judged]] = {}

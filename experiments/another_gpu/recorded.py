@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.dataset import Dataset, load_dataset, read_files
-from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._final import drop_final_report
 from costmodel.features import extract
 from costmodel.features._latency_parts import LatencyParts, PartSettings, latency_parts
 from costmodel.features._table import FeatureTable
@@ -104,7 +104,7 @@ class Recorded:
 
 def budgets(name: str, most: int) -> Recorded:
     """Kernels on parts of an H100 and an H200, at most so many a workload; none kept for blind tests."""
-    data = without_final_report(load_dataset(name))
+    data = drop_final_report(load_dataset(name))
     at = [
         i
         for i, each in enumerate(data.platforms)

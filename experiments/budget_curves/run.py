@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.features import extract
 
@@ -55,7 +55,7 @@ Curve = Callable[[BudgetReplicates, np.ndarray], np.ndarray]
 def main() -> None:
     """Predict every curve from two points in several ways, and compare."""
     arguments = parse()
-    dataset = without_final_report(load_dataset(arguments.dataset))
+    dataset = drop_final_report(load_dataset(arguments.dataset))
     green, mps = measured_curves(dataset, "green_context"), measured_curves(dataset, "mps")
     results = [result for first in FIRST for result in judge_all(green, mps, first)]
     table = pd.DataFrame(results)

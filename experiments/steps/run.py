@@ -11,7 +11,7 @@ import pandas as pd
 
 from costmodel.columns import Column
 from costmodel.dataset import load_dataset, make_split
-from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.evaluation import EvaluationReport, cross_validate
 from costmodel.evaluation._cross_validate import ModelFactory
@@ -27,7 +27,7 @@ from options import parse_options
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
-    dataset = on_budgets(without_final_report(load_dataset(args.dataset)), args.device, args.sms)
+    dataset = on_budgets(drop_final_report(load_dataset(args.dataset)), args.device, args.sms)
     split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=args.folds))
     report = cross_validate(dataset, models(args.learner), split=split)
     lines = table(report, args.learner)

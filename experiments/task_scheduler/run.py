@@ -14,7 +14,7 @@ from rich.progress import track
 
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import without_final_report
+from costmodel.dataset.splits._final import drop_final_report
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search, SearchSpace
 from costmodel.service._schedule import RULES, TaskState
@@ -57,7 +57,7 @@ def main() -> None:
     """Search each task once, let each rule share out measurements, and print what the whole then takes."""
     args = parse()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    dataset = without_final_report(load_dataset(args.dataset))
+    dataset = drop_final_report(load_dataset(args.dataset))
     networks = list(recorded_networks(dataset, args.networks))
     most = max(len(network.weights) for network in networks) * max(args.trials)
     names = sorted({name for network in networks for name in network.weights})

@@ -6,7 +6,7 @@ from typer.testing import CliRunner, Result
 
 from costmodel.cli._app import app
 from costmodel.dataset import find_dataset
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.errors import CostModelError
 
 pytestmark = pytest.mark.white_box
@@ -46,7 +46,7 @@ def test_build_reports_what_it_did(store: Path, card: Path, tmp_path: Path) -> N
     assert "84 of 168 records, 84 dropped as duplicates, 0 rejected" in result.stdout
     assert json.loads(report.read_text()) == {
         "path": str(out),
-        "sha256": dataset_hash(out),
+        "sha256": hash_dataset(out),
         "records": 168,
         "measurements": 84,
         "duplicates": 84,
@@ -63,7 +63,7 @@ def test_describe_shows_counts_noise_and_gap(built: Path, tmp_path: Path) -> Non
         assert text in result.stdout
     written = json.loads(file.read_text())
     assert written["description"]["measurements"] == 84
-    assert written["sha256"] == dataset_hash(built)
+    assert written["sha256"] == hash_dataset(built)
     assert {entry.name for entry in plots.iterdir()} == {"budget_gap.png", "noise.png", "coverage.png"}
 
 
@@ -136,7 +136,7 @@ def test_diff_of_a_dataset_and_one_with_less(store: Path, built: Path, card: Pat
     result = costmodel("dataset", "diff", built, tmp_path / "less", "--json", report)
     assert result.exit_code == 1
     found = json.loads(report.read_text())
-    assert found["first"]["sha256"] == dataset_hash(built)
+    assert found["first"]["sha256"] == hash_dataset(built)
     workloads = found["diff"]["workloads"]
     assert sum(w["left"] for w in workloads) == 7
     assert sum(w["equal"] for w in workloads) == 84 - 7
@@ -161,7 +161,7 @@ def test_merge_of_two_parts_is_the_whole(store: Path, built: Path, card: Path, t
     result = costmodel("dataset", "merge", *parts, "--out", out, "--card", card)
     assert result.exit_code == 0
     assert "84 of 94 records, 10 dropped as duplicates, 0 rejected" in result.stdout
-    assert dataset_hash(out) == dataset_hash(built)
+    assert hash_dataset(out) == hash_dataset(built)
 
 
 def test_only_datasets_are_merged(store: Path, card: Path, tmp_path: Path) -> None:
@@ -181,11 +181,11 @@ def test_a_campaign_is_appended_to_a_dataset_in_parts(
     assert costmodel("dataset", "build", tmp_path / "a.jsonl", *by_workload).exit_code == 0
     result = costmodel("dataset", "append", parts, tmp_path / "b.jsonl", "--json", report)
     assert "34 of 44 records, 10 dropped as duplicates, 0 rejected" in result.stdout
-    assert json.loads(report.read_text())["sha256"] == dataset_hash(parts)
+    assert json.loads(report.read_text())["sha256"] == hash_dataset(parts)
     assert "Both hold the same." in costmodel("dataset", "diff", parts, built).stdout
     assert "Nothing is wrong with them." in costmodel("dataset", "validate", parts).stdout
-    assert dataset_hash(parts)[:16] in costmodel("dataset", "describe", parts).stdout
+    assert hash_dataset(parts)[:16] in costmodel("dataset", "describe", parts).stdout
     merged = costmodel("dataset", "merge", parts, "--out", tmp_path / "one", "--card", card)
     assert merged.exit_code == 0
-    assert dataset_hash(tmp_path / "one") == dataset_hash(built)
+    assert hash_dataset(tmp_path / "one") == hash_dataset(built)
     assert_refused(costmodel("dataset", "append", built, store), "--partition-by")

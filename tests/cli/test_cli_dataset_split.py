@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, build_dataset, load_dataset, make_split, read_split
 from costmodel.dataset.splits._make import SplitRecipe
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.records import RecordStore
 
 pytestmark = pytest.mark.white_box
@@ -39,7 +39,7 @@ def test_it_prints_folds_and_writes_them(built: Path, tmp_path: Path) -> None:
         "strategy": "leave-one-budget-out",
         "seed": 0,
         "parameters": {},
-        "dataset_sha256": dataset_hash(built),
+        "dataset_sha256": hash_dataset(built),
         "twins": [],
         "folds": [
             {"held_out": sms, "train_rows": 45, "shots": 0, "test_rows": 15, "tasks": 3}

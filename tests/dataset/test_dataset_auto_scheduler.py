@@ -13,14 +13,14 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from costmodel.dataset import build_dataset
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome
 
 pytestmark = pytest.mark.white_box
 
 
-def read(tmp_path: Path, *lines: Any, options: ReadOptions | None = None) -> Source:
+def read(tmp_path: Path, *lines: Any, options: ReadOptions | None = None) -> FileContents:
     path = tmp_path / "log.json"
     path.write_bytes(json_lines(list(lines)))
     return read_source(path, options)

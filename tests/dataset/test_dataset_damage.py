@@ -13,11 +13,11 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset._export_files import file_name
+from costmodel.dataset._export_files import name_file
 from costmodel.dataset.checks._sieve import Sieve
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions
-from costmodel.dataset.sources._source import Reject, Source
+from costmodel.dataset.sources._source import FileContents, Reject
 from costmodel.dataset.table import _parquet
 from costmodel.dataset.table._files import find_dataset
 from costmodel.dataset.table._parquet import ParquetPart
@@ -33,7 +33,7 @@ WHOLE = {"cache.json": 12, "own_cache.json": 2, "t4.json": 6, "own_t4.json": 2, 
 WHOLE |= {"runs.parquet": 4, "database_tuning_record.json": 4, "log.json": 2}
 
 
-def read(folder: Path, damaged: Damaged) -> Source | None:
+def read(folder: Path, damaged: Damaged) -> FileContents | None:
     """What is read of it; None where it is refused as a whole."""
     path = write_damaged(folder, damaged)
     options = ReadOptions(platform=folder / "platform.toml", columns=folder / "map.toml")
@@ -90,7 +90,7 @@ def test_a_file_that_unpacks_to_far_too_much_for_its_size_is_refused(tmp_path: P
 def test_a_file_of_nothing_but_bad_entries_is_refused_before_they_fill_memory(tmp_path: Path) -> None:
     endless = repeat(Reject("a row must be good", {"entry": "x" * 4096}))
     with pytest.raises(CostModelError, match=r"but more than 2\d\d,\d\d\d of its entries are not; the first"):
-        Source.of(tmp_path / "a.csv", endless)
+        FileContents.of(tmp_path / "a.csv", endless)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_file_of_nothing_but_bad_entries_is_refused_before_they_fill_memory(tm
 def test_names_of_devices_stay_inside_the_folder_of_an_export(tmp_path: Path, device: str) -> None:
     one = fake_measurement()
     platform = replace(one.platform, device=replace(one.platform.device, name=device))
-    name = file_name("../" + one.candidate.workload.name, replace(one, platform=platform))
+    name = name_file("../" + one.candidate.workload.name, replace(one, platform=platform))
     file = tmp_path / f"{name}.json"
     file.write_text("x")
     assert file.parent == tmp_path

@@ -24,7 +24,7 @@ from costmodel.dataset import (
     read_split,
     write_split,
 )
-from costmodel.dataset._used import dataset_used
+from costmodel.dataset._used import describe_used_dataset
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.dataset.table._candidates import Candidates
 from costmodel.dataset.table._read import iter_measurements
@@ -99,7 +99,7 @@ def test_files_have_the_columns_only_where_a_launch_says_them(mixed: Path, built
         assert same_set(load_dataset(file).to_measurements(), records)
         assert same_set(list(iter_measurements(file)), records)
     for file, names in ((plain, set()), (wide, set(DATA_FACTS))):
-        launches = dataset_used(file, "training").schema["launches"]["items"]["properties"]
+        launches = describe_used_dataset(file, "training").schema["launches"]["items"]["properties"]
         assert set(launches) & set(DATA_FACTS) == names
     narrow = load_dataset(wide, workloads=[WORKLOADS[1]], facts=LATENCIES)
     assert {each.launches[0].atomics for each in narrow.candidates} == {2, 4, 8, 16, 32}

@@ -16,7 +16,7 @@ from fake_records import fake_measurement, fake_measurements, fake_platform
 from costmodel.dataset import examine
 from costmodel.dataset.checks._check import Finding, Severity
 from costmodel.dataset.checks._examine import Judge, write_rejects
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.records import (
     Candidate,
     Config,
@@ -33,19 +33,19 @@ pytestmark = pytest.mark.white_box
 replace = msgspec.structs.replace
 
 
-def findings_of(*sources: Source) -> list[Finding]:
+def findings_of(*sources: FileContents) -> list[Finding]:
     judge = Judge(sources)
     for workload in judge.workloads:
         judge.judge(workload)
     return list(judge.examination().findings)
 
 
-def of_kind(kind: str, *sources: Source) -> list[Finding]:
+def of_kind(kind: str, *sources: FileContents) -> list[Finding]:
     return [finding for finding in findings_of(*sources) if finding.kind == kind]
 
 
-def source(name: str, records: list[Measurement]) -> Source:
-    return Source.of(Path(name), records)
+def source(name: str, records: list[Measurement]) -> FileContents:
+    return FileContents.of(Path(name), records)
 
 
 def slower(records: list[Measurement], times: float) -> list[Measurement]:
@@ -135,7 +135,7 @@ def test_a_unit_that_other_sources_rule_out(tmp_path: Path, times: float) -> Non
 
 
 def test_devices_fifty_times_apart_are_believed_and_a_cpu_is_not_compared_with_a_gpu() -> None:
-    def on(device: Device, times: float) -> Source:
+    def on(device: Device, times: float) -> FileContents:
         platform = Platform(device, "whole", 0, 0)
         return source(device.name, [replace(m, platform=platform) for m in slower(kernels(H100), times)])
 

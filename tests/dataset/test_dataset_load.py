@@ -10,7 +10,7 @@ from fake_records import BUDGETS, WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset, find_dataset, load_dataset
 from costmodel.dataset.table._dataset import DatasetFile
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.dataset.table._read import dataset_from_measurements, iter_measurements
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
@@ -67,7 +67,7 @@ def test_texts_of_rows_are_shared(built: Path) -> None:
 def test_folder_and_file_are_the_same_dataset(built: Path) -> None:
     file = built / "measurements.parquet"
     pd.testing.assert_frame_equal(load_dataset(built).measurements, load_dataset(file).measurements)
-    assert dataset_hash(built) == dataset_hash(file)
+    assert hash_dataset(built) == hash_dataset(file)
 
 
 def test_one_object_for_each_candidate_and_platform(built: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_dataset_that_ships_is_loaded_by_its_name() -> None:
     assert find_dataset() == folder / "h100-sm-budgets"
     dataset = load_dataset("h100-sm-budgets")
     assert dataset.name == "h100-sm-budgets"
-    assert dataset.file == DatasetFile(find_dataset() / "measurements.parquet", dataset_hash(find_dataset()))
-    assert load_dataset().sha256 == dataset.sha256 == dataset_hash("h100-sm-budgets")
+    assert dataset.file == DatasetFile(find_dataset() / "measurements.parquet", hash_dataset(find_dataset()))
+    assert load_dataset().sha256 == dataset.sha256 == hash_dataset("h100-sm-budgets")
     assert load_dataset(dataset) is dataset
 
 
@@ -185,7 +185,7 @@ def test_a_name_that_is_nearly_right() -> None:
 
 def test_name_and_hash_come_with_the_dataset(built: Path, tmp_path: Path) -> None:
     dataset = load_dataset(built)
-    assert (dataset.name, dataset.sha256) == ("built", dataset_hash(built))
+    assert (dataset.name, dataset.sha256) == ("built", hash_dataset(built))
     other = built / "others.parquet"
     (built / "measurements.parquet").rename(other)
     assert load_dataset(other).name == "others"

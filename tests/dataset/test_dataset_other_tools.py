@@ -11,7 +11,7 @@ import pytest
 from costmodel.dataset import CardHeader, build_dataset, describe, examine, load_dataset
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, Workload
 
@@ -27,11 +27,11 @@ def platform(tmp_path: Path) -> Path:
     return path
 
 
-def read(name: str, platform: Path | None = None, **options: Any) -> Source:
+def read(name: str, platform: Path | None = None, **options: Any) -> FileContents:
     return read_source(FILES / name, ReadOptions(platform, **options))
 
 
-def in_order(source: Source) -> Sequence[Measurement]:
+def in_order(source: FileContents) -> Sequence[Measurement]:
     return sorted(
         source.measurements, key=lambda each: (each.latency_s, str(each.candidate.config.decisions))
     )

@@ -29,7 +29,7 @@ from costmodel.dataset import (
     write_split,
 )
 from costmodel.dataset.splits._make import SplitRecipe
-from costmodel.dataset.table._files import PARTITIONS, Partition, dataset_hash
+from costmodel.dataset.table._files import PARTITIONS, Partition, hash_dataset
 from costmodel.dataset.table._read import iter_datasets, workloads_in
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
@@ -146,7 +146,7 @@ def test_checksums_name_every_file(parts: Path) -> None:
     check_checksums(parts)
     lines = (parts / "SHA256SUMS").read_text().splitlines(keepends=True)
     own = "".join(line for line in lines if "measurements/" in line)
-    assert dataset_hash(parts) == hashlib.sha256(own.encode()).hexdigest() == load_dataset(parts).sha256
+    assert hash_dataset(parts) == hashlib.sha256(own.encode()).hexdigest() == load_dataset(parts).sha256
     assert load_dataset(parts).name == "parts"
 
 
@@ -211,7 +211,7 @@ def test_what_is_appended_is_as_if_it_had_been_built(single: Path, tmp_path: Pat
     before = parquet(out)
     report = append_dataset(out, [second])
     assert (report.records, report.measurements, report.duplicates) == (60, 50, 10)
-    assert report.sha256 == dataset_hash(out)
+    assert report.sha256 == hash_dataset(out)
     assert load_dataset(out).to_measurements() == load_dataset(single).to_measurements()
     assert before.items() < parquet(out).items()
     assert "| measurements | 140 |" in (out / "README.md").read_text()

@@ -32,7 +32,7 @@ from costmodel.dataset.splits._file import run_lengths, taken_by
 from costmodel.dataset.splits._final import (
     FINAL_REPORT,
     choose_final_shapes,
-    without_final_report,
+    drop_final_report,
     write_final_shapes,
 )
 from costmodel.dataset.splits._folds import Fold
@@ -43,7 +43,7 @@ from costmodel.dataset.splits._make import (
     SplitRecipe,
     check_split,
 )
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore, Workload
@@ -417,7 +417,7 @@ def test_a_written_split_comes_back_and_is_the_same_bytes(built: Path, strategy:
 def test_others_can_read_the_file_without_us(built: Path) -> None:
     file, split = make(built, SplitRecipe("few-shot", 1, shots=2, base="leave-one-device-out"))
     said = json.loads(file.read_text())
-    assert said["dataset_sha256"] == dataset_hash(built)
+    assert said["dataset_sha256"] == hash_dataset(built)
     assert said["parameters"] == {"base": "leave-one-device-out", "shots": 2, "keep_twins_apart": False}
     assert said["twins"] == [["Copy", DEVICES[0]]]
     frame = pd.read_parquet(built / "measurements.parquet")
@@ -583,12 +583,12 @@ def test_a_final_report_judges_by_what_no_other_split_has_seen(built_with_final:
 def test_what_is_kept_is_left_out_where_all_else_stays(built_with_final: Path) -> None:
     whole = load_dataset(built_with_final)
     (fold,) = make_split(whole, SplitRecipe(FINAL_REPORT)).folds
-    rest = without_final_report(whole)
+    rest = drop_final_report(whole)
     assert set(rest.workloads) == set(whole.rows["workload"].iloc[fold.train])
     assert rest.to_measurements() == [
         measured for measured in whole.to_measurements() if measured.candidate.workload.name in rest.workloads
     ]
-    assert without_final_report(rest) is rest
+    assert drop_final_report(rest) is rest
 
 
 def test_a_dataset_that_keeps_nothing_has_no_final_report(built: Path) -> None:

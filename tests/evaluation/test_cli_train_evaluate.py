@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.records import Measurement, Outcome, RecordStore
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import load_model
@@ -61,7 +61,7 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
     )
     assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
     about = load_model(model).metadata
-    assert about.dataset_sha256 == dataset_hash(dataset)
+    assert about.dataset_sha256 == hash_dataset(dataset)
     assert about.dataset == "built"
     assert [device.name for device in about.devices] == ["landscape GPU"]
     assert [name.rsplit("/", 1)[1] for name in about.platforms] == ["8", "132"]
@@ -105,7 +105,7 @@ def test_evaluate_prints_tables_and_writes_json_and_picture(dataset, tmp_path) -
     assert all(word in out for word in ("Score@1", "ridge", "consensus", "random", "gap recovered", "pooled"))
     assert picture.stat().st_size > 10_000
     written = json.loads(report.read_text())
-    assert written["sha256"] == dataset_hash(dataset)
+    assert written["sha256"] == hash_dataset(dataset)
     assert written["split"] == "leave-one-workload-out"
     assert len(written["tasks"]) == 4 * 6
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from costmodel.cli._app import app
 from costmodel.dataset import build_dataset, load_dataset, make_split
-from costmodel.dataset.splits._folds import on_whole_device
+from costmodel.dataset.splits._folds import select_whole_device
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate
@@ -70,7 +70,7 @@ def test_the_whole_device_is_that_of_the_task() -> None:
         for name, sms in (("small", (8, 16)), ("large", (8, 132)))
     ]
     rows = pd.concat(parts, ignore_index=True)
-    assert set(rows.loc[on_whole_device(rows), "sms_granted"]) == {16, 132}
+    assert set(rows.loc[select_whole_device(rows), "sms_granted"]) == {16, 132}
     latency_s = whole_device_latency(rows)
     for device, sms in (("small", 16), ("large", 132)):
         of_device = rows["device"] == device

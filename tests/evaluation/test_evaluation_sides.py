@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset, make_split
-from costmodel.dataset.splits._final import without_final_report, write_final_shapes
+from costmodel.dataset.splits._final import drop_final_report, write_final_shapes
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate, evaluate_across
@@ -142,7 +142,7 @@ def test_what_a_dataset_keeps_for_its_final_report_is_on_neither_side(
         return load_dataset(built)
 
     learned, test = kept_apart("train", 8), kept_apart("test", 32)
-    left = set(without_final_report(test).workloads)
+    left = set(drop_final_report(test).workloads)
     assert len(left) == 3
     seen: list[set[str]] = []
     report = evaluate_across([learned], test, {"spy": lambda _columns: Noting(seen)})

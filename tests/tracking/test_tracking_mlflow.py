@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from costmodel.dataset import load_dataset
-from costmodel.dataset._used import dataset_used
-from costmodel.dataset.table._files import dataset_hash
+from costmodel.dataset._used import describe_used_dataset
+from costmodel.dataset.table._files import hash_dataset
 from costmodel.errors import CostModelError
 from costmodel.tracking import Artifact, Metric, MlflowTracker, Parameter, tracked_run
 from costmodel.tracking._uri import how_to_look
@@ -66,13 +66,13 @@ def test_a_dataset_is_one_of_mlflow(tracker: MlflowTracker, dataset: Path) -> No
     import mlflow
 
     with tracked_run(tracker, "data", "any") as run:
-        run.log([dataset_used(dataset, "training")])
+        run.log([describe_used_dataset(dataset, "training")])
     (found,) = tracker.runs()
     (used,) = found.datasets
     data = load_dataset(dataset)
     assert used.name == "landscape"
-    assert dataset_hash(dataset).startswith(used.digest)
-    assert found.tags["dataset.landscape.sha256"] == dataset_hash(dataset)
+    assert hash_dataset(dataset).startswith(used.digest)
+    assert found.tags["dataset.landscape.sha256"] == hash_dataset(dataset)
     assert used.profile["num_rows"] == len(data.measurements)
     assert used.profile["candidates"] == len(data.candidates)
     stored = tracker._client.get_run(run.run_id).inputs.dataset_inputs[0].dataset

@@ -125,7 +125,7 @@ def test_a_model_of_another_version_or_of_other_measurements_is_not_used(only, m
     if changed == "version":
         monkeypatch.setattr(_shipped, "__version__", "0.0.1")
     else:
-        monkeypatch.setattr(_shipped, "dataset_hash", lambda name: "0" * 64)
+        monkeypatch.setattr(_shipped, "hash_dataset", lambda name: "0" * 64)
     assert only.model() is None
 
 

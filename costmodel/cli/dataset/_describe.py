@@ -55,10 +55,10 @@ def describe(
     from costmodel.dataset._build import describe_file
     from costmodel.dataset.publish._plots import write_plots
     from costmodel.dataset.publish._summary import summary_tables
-    from costmodel.dataset.table._files import dataset_hash, find_dataset
+    from costmodel.dataset.table._files import find_dataset, hash_dataset
 
     path = find_dataset(dataset)
-    sha256 = dataset_hash(path)
+    sha256 = hash_dataset(path)
     options = read_options(platform, columns, workload, problem_size)
     describer, rejected = describe_file(path, options, track=track)
     description = describer.description()
@@ -101,15 +101,15 @@ def diff(
     - `costmodel dataset diff datasets/mine out/rebuilt`
     """
     from costmodel.dataset.publish._diff import diff_datasets
-    from costmodel.dataset.table._files import dataset_hash
+    from costmodel.dataset.table._files import hash_dataset
 
     found = diff_datasets(first, second, track)
     _print(found, first, second)
     write_json(
         json,
         {
-            "first": {"path": first, "sha256": dataset_hash(first)},
-            "second": {"path": second, "sha256": dataset_hash(second)},
+            "first": {"path": first, "sha256": hash_dataset(first)},
+            "second": {"path": second, "sha256": hash_dataset(second)},
             "diff": found,
         },
     )

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
-from costmodel.dataset.table._dataset import named
+from costmodel.dataset.table._dataset import make_categorical
 from costmodel.dataset.table._records import Records
 from costmodel.records._workload import Workload
 
@@ -55,13 +55,13 @@ class Finding(msgspec.Struct, frozen=True):
         return list(Severity).index(self.severity), self.kind, self.concerns
 
 
-def some(texts: list[str]) -> tuple[str, ...]:
-    """The first few as examples."""
+def pick_examples(texts: list[str]) -> tuple[str, ...]:
+    """Return the first few as examples."""
     return tuple(texts[:MOST_EXAMPLES])
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class WorkloadRecords:
     """The n records of one workload.
 
     Attributes:
@@ -77,8 +77,8 @@ class Held:
     file: NDArray[np.int64]
 
     @classmethod
-    def of(cls, workload: str, files: Mapping[str, Sequence[Records]]) -> "Held":
-        """What each file holds of a workload, by its name."""
+    def of(cls, workload: str, files: Mapping[str, Sequence[Records]]) -> "WorkloadRecords":
+        """Return what each file holds of a workload, by its name."""
         parts = [part for held in files.values() for part in held]
         lengths = [sum(map(len, held)) for held in files.values()]
         return cls(
@@ -101,9 +101,9 @@ class Held:
         platforms = records.platforms
         return pd.DataFrame(
             {
-                "file": named(self.file, self.files),
-                "device": named(records.platform, [each.device.name for each in platforms]),
-                "platform": named(records.platform, [each.name for each in platforms]),
+                "file": make_categorical(self.file, self.files),
+                "device": make_categorical(records.platform, [each.device.name for each in platforms]),
+                "platform": make_categorical(records.platform, [each.name for each in platforms]),
                 "candidate": ids[records.candidate],
                 "place": records.platform,
                 "visit": records.rows["visit"].to_numpy(),
@@ -119,12 +119,12 @@ class Held:
         return working
 
     def decisions(self, rows: pd.DataFrame) -> list[str]:
-        """The config of each of these rows, as a text."""
+        """Return the config of each of these rows, as a text."""
         candidates = Candidates(self.records.candidates)
         return [str(candidates[at].config.decisions) for at in self.records.candidate[rows.index].tolist()]
 
     def ids(self, rows: Sequence[int]) -> list[str]:
-        """The candidate's id of each of these rows, by position."""
+        """Return the candidate's id of each of these rows, by position."""
         at = self.records.candidate[list(rows)]
         ids: list[str] = self.records.candidates["candidate_id"].take(at).to_pylist()
         return ids

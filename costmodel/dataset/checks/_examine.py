@@ -9,16 +9,16 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
-from costmodel.dataset.checks._check import Finding, Held
-from costmodel.dataset.checks._findings import Findings
+from costmodel.dataset.checks._check import Finding, WorkloadRecords
+from costmodel.dataset.checks._findings import FindingTallies
 from costmodel.dataset.checks._rejects import Rejects
 from costmodel.dataset.checks._sieve import Sieve, Validation
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.dataset.table._columns import lengths_of
 from costmodel.dataset.table._files import find_dataset
-from costmodel.dataset.table._read import Track, devices_in, iter_records, untracked
+from costmodel.dataset.table._read import Track, devices_in, iter_records, show_nothing
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Device
@@ -69,7 +69,7 @@ def examine(
     *,
     there: str | Path | None = None,
     on_workload: Callable[[Validation], None] = lambda _: None,
-    track: Track = untracked,
+    track: Track = show_nothing,
 ) -> Examination:
     """Check record stores, datasets and files of other programs for errors.
 
@@ -96,7 +96,7 @@ def examine(
         held = None
         if there is not None:
             named = {name for source in sources for name in source.measurements.workloads}
-            held = Source.of(find_dataset(there), iter_records(there, workloads=named))
+            held = FileContents.of(find_dataset(there), iter_records(there, workloads=named))
             cleanup.callback(held.measurements.close)
         judge = Judge(sources, held, () if there is None else devices_in(there))
         for workload in track(judge.workloads, "checking", len(judge.workloads)):
@@ -114,10 +114,13 @@ class Judge:
     """
 
     def __init__(
-        self, sources: Sequence[Source], there: Source | None = None, devices: Iterable[Device] = ()
+        self,
+        sources: Sequence[FileContents],
+        there: FileContents | None = None,
+        devices: Iterable[Device] = (),
     ) -> None:
         self._sources, self._there = sources, there
-        self._sieve, self._findings, self._beside = Sieve(devices), Findings(), SecondThread()
+        self._sieve, self._findings, self._beside = Sieve(devices), FindingTallies(), SecondThread()
         self._accepted = self._duplicates = 0
         self._rejects = Rejects([(str(each.path), reject) for each in sources for reject in each.rejects])
         self._counts = [_Count() for _ in sources]
@@ -137,7 +140,7 @@ class Judge:
             records = source.measurements.of(workload)
             files.setdefault(str(source.path), []).append(records)
             count.add(records)
-        held = Held.of(workload, files)
+        held = WorkloadRecords.of(workload, files)
         validation = self._sieve.sift(held.records, there)
         self._beside.run(self._findings.add, held, validation)
         self._accepted += int(validation.new.sum())
@@ -147,7 +150,7 @@ class Judge:
         return validation
 
     def examination(self) -> Examination:
-        """What all workloads together gave."""
+        """Return what all workloads together gave."""
         self._beside.wait()
         return Examination(
             files=tuple(map(_file_count, self._sources, self._counts)),
@@ -170,7 +173,7 @@ class _Count:
         self.ok += int((lengths_of(records.rows["latencies_s"]) > 0).sum())
 
 
-def _file_count(source: Source, count: _Count) -> FileCount:
+def _file_count(source: FileContents, count: _Count) -> FileCount:
     rejected = len(source.rejects)
     return FileCount(
         path=source.path,

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._check import Finding, Held, Severity, some
+from costmodel.dataset.checks._check import Finding, Severity, WorkloadRecords, pick_examples
 from costmodel.dataset.checks._noise import NoiseTallies
 from costmodel.dataset.checks._ranges import RangeTallies
 from costmodel.dataset.checks._rejects import (
@@ -27,18 +27,18 @@ from costmodel.dataset.checks._units import (
     peak_shares,
     unit_findings,
 )
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.dataset.splits._similarity import (
     DevicePair,
     DeviceSimilarity,
     describe_pairs,
-    device_part,
+    name_device_part,
     similarity_of,
     task_agreements,
     twin_groups,
 )
 from costmodel.dataset.table._columns import codes_of
-from costmodel.dataset.table._dataset import named
+from costmodel.dataset.table._dataset import make_categorical
 from costmodel.dataset.table._records import LATENCIES, Records
 
 
@@ -54,7 +54,7 @@ def twin_findings(similarity: DeviceSimilarity) -> Iterator[Finding]:
             count=sum(pair.tasks for pair in pairs),
             message="Devices must differ if one is to be held out alone, but these measured nearly the same "
             "in the tasks that are counted: a split holds them out as one, unless told to keep them apart.",
-            examples=some(list(map(_agreement, pairs))),
+            examples=pick_examples(list(map(_agreement, pairs))),
         )
 
 
@@ -65,7 +65,7 @@ def _agreement(pair: DevicePair) -> str:
     )
 
 
-class Findings:
+class FindingTallies:
     """Gathers findings, one workload after the other."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Findings:
         self._agreements: list[pd.DataFrame] = []
         self._rejects: dict[str, dict[str, RejectCount]] = {}
 
-    def add(self, held: Held, validation: Validation) -> None:
+    def add(self, held: WorkloadRecords, validation: Validation) -> None:
         """Judge a workload.
 
         Args:
@@ -99,8 +99,8 @@ class Findings:
             if found.add():
                 found.examples.append(name_of_record(held.records, at))
 
-    def all(self, sources: Sequence[Source], duplicates: int) -> tuple[Finding, ...]:
-        """All findings, the worst first.
+    def all(self, sources: Sequence[FileContents], duplicates: int) -> tuple[Finding, ...]:
+        """Return all findings, the worst first.
 
         Args:
             sources: What was read from each file.
@@ -125,14 +125,16 @@ class Findings:
 
 
 def _agreements(workload: str, records: Records) -> pd.DataFrame:
-    """How each two devices agree on what enters."""
+    """Return how each two devices agree on what enters."""
     rows = pd.DataFrame(
         {
-            "part": named(records.platform, [device_part(each) for each in records.platforms]),
-            "device": named(records.platform, [each.device.name for each in records.platforms]),
+            "part": make_categorical(
+                records.platform, [name_device_part(each) for each in records.platforms]
+            ),
+            "device": make_categorical(records.platform, [each.device.name for each in records.platforms]),
             "candidate": codes_of(records.candidates["candidate_id"])[records.candidate],
             "latency_s": records.latency_s,
         }
     )
-    rows["workload"] = named(np.zeros(len(rows), np.int64), [workload])
+    rows["workload"] = make_categorical(np.zeros(len(rows), np.int64), [workload])
     return task_agreements(rows[records.alone])

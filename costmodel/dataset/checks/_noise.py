@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
-from costmodel.dataset.table._columns import reduced
+from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Severity, WorkloadRecords, pick_examples
+from costmodel.dataset.table._columns import reduce_lists
 
 # The median A/A shift is .0009 to .0064 on the 40 platforms of this project's datasets: some eight times that
 # of the noisiest. It is also what two files of one device may differ by.
@@ -40,11 +40,11 @@ class NoiseTallies:
         self._spreads: dict[tuple[str, str], _Spread] = {}
         self._shifts: dict[tuple[str, str], list[FloatArray]] = {}
 
-    def add(self, held: Held) -> None:
+    def add(self, held: WorkloadRecords) -> None:
         """Take in the records of a workload."""
         working = held.working
         lists = held.records.rows["latencies_s"].take(working.index.to_numpy())
-        stds = reduced(lists, _relative_std)
+        stds = reduce_lists(lists, _relative_std)
         for (file, device), rows in working.assign(std=stds).groupby(["file", "device"]):
             spread = self._spreads.setdefault((str(file), str(device)), _Spread())
             spread.stds.append(rows["std"].dropna().to_numpy())
@@ -69,7 +69,7 @@ class NoiseTallies:
 
 
 def _relative_std(latencies_s: FloatArray) -> FloatArray:
-    """``(k,)`` of ``(k, repeats)``; NaN where there is one repeat."""
+    """Return ``(k,)`` of ``(k, repeats)``; NaN where there is one repeat."""
     if latencies_s.shape[1] == 1:
         return np.full(len(latencies_s), np.nan)
     std: FloatArray = np.std(latencies_s, axis=1, ddof=1) / np.mean(latencies_s, axis=1)
@@ -103,4 +103,4 @@ def _shift_finding(concerns: str, shifts: FloatArray) -> Iterator[Finding]:
 
 
 def _warning(concerns: str, count: int, message: str, examples: list[str]) -> Finding:
-    return Finding("noise", Severity.WARNING, concerns, count, message, some(examples))
+    return Finding("noise", Severity.WARNING, concerns, count, message, pick_examples(examples))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
+from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Severity, WorkloadRecords, pick_examples
 from costmodel.dataset.table._columns import lengths_of
 from costmodel.dataset.table._records import Records
 
@@ -57,7 +57,7 @@ def _latencies(records: Records) -> _Values:
 
 
 def _of_device(name: str) -> Callable[[Records], _Values]:
-    """A figure of each record's device."""
+    """Return a figure of each record's device."""
 
     def read(records: Records) -> _Values:
         figures = np.array([getattr(each.device, name) for each in records.platforms], dtype=np.float64)
@@ -67,7 +67,7 @@ def _of_device(name: str) -> Callable[[Records], _Values]:
 
 
 def _of_state(name: str) -> Callable[[Records], _Values]:
-    """A figure of the device's state before the repeats, and after them."""
+    """Return a figure of the device's state before the repeats, and after them."""
 
     def read(records: Records) -> _Values:
         both = [pc.struct_field(records.rows[when], name).to_numpy() for when in ("before", "after")]
@@ -116,7 +116,7 @@ class _Tally:
     most: float = -math.inf
     examples: list[str] = field(default_factory=list)
 
-    def add(self, held: Held, wrong: _Values) -> None:
+    def add(self, held: WorkloadRecords, wrong: _Values) -> None:
         """Count values of the records of a file."""
         records, first = np.unique(wrong.record, return_index=True)
         self.count += records.size
@@ -136,7 +136,7 @@ class RangeTallies:
         self._records = Counter[str]()
         self._tallies: dict[tuple[str, _Quantity], _Tally] = {}
 
-    def add(self, held: Held) -> None:
+    def add(self, held: WorkloadRecords) -> None:
         """Count those of a workload."""
         counts = np.bincount(held.file, minlength=len(held.files))
         self._records.update(dict(zip(held.files, counts.tolist(), strict=True)))
@@ -154,7 +154,7 @@ class RangeTallies:
 
 
 def _out_of_range(quantity: _Quantity, records: Records) -> _Values:
-    """The values of records that are out of range; NaN is."""
+    """Return the values of records that are out of range; NaN is."""
     record, values = quantity.read(records)
     wrong = (values != 0) & ~((quantity.least <= values) & (values <= quantity.most))
     return _Values(record[wrong], values[wrong])
@@ -169,5 +169,5 @@ def _finding(file: str, quantity: _Quantity, tally: _Tally, all_: int) -> Findin
         message=f"{quantity.name} must be in {quantity.unit}, {quantity.least:g} to {quantity.most:g}, or 0 "
         f"where not known, but {tally.count:,} of {all_:,} records have {tally.least:g} to {tally.most:g}: "
         "check the unit that it was written in.",
-        examples=some(tally.examples),
+        examples=pick_examples(tally.examples),
     )

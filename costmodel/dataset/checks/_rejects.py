@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Severity
 from costmodel.dataset.checks._sieve import SAME_KEY
-from costmodel.dataset.sources._source import Reject, Source
+from costmodel.dataset.sources._source import FileContents, Reject
 from costmodel.dataset.table._records import Records
 
 _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
@@ -18,16 +18,16 @@ _REJECTED, _CONFLICT, _DUPLICATE = "rejected", "conflict", "duplicate"
 SORTED_OUT_KINDS = frozenset({_REJECTED, _CONFLICT, _DUPLICATE})
 
 
-def repair_findings(sources: Sequence[Source]) -> Iterator[Finding]:
-    """What the readers of files set right."""
+def repair_findings(sources: Sequence[FileContents]) -> Iterator[Finding]:
+    """Yield what the readers of files set right."""
     for source in sources:
         for repair, count in source.repairs.items():
             message = f"{repair} ({count:,} entries). You need not do anything."
             yield Finding("repair", Severity.NOTE, str(source.path), count, message)
 
 
-def duplicate_findings(sources: Sequence[Source], duplicates: int) -> Iterator[Finding]:
-    """Records that are equal to others."""
+def duplicate_findings(sources: Sequence[FileContents], duplicates: int) -> Iterator[Finding]:
+    """Yield records that are equal to others."""
     if duplicates:
         message = (
             f"Each record must be there once, but {duplicates:,} equal another record. Each is kept once; "
@@ -51,7 +51,7 @@ class RejectCount:
 
 
 def count_rejects(rejects: Iterable[Reject]) -> dict[str, RejectCount]:
-    """What the reader of a file rejected, by reason."""
+    """Return what the reader of a file rejected, by reason."""
     found: dict[str, RejectCount] = {}
     for reject in rejects:
         counted = found.setdefault(reject.reason, RejectCount())
@@ -61,7 +61,7 @@ def count_rejects(rejects: Iterable[Reject]) -> dict[str, RejectCount]:
 
 
 def reject_findings(file: str, rejects: Mapping[str, RejectCount]) -> Iterator[Finding]:
-    """What does not enter of a file, one finding a reason."""
+    """Yield what does not enter of a file, one finding a reason."""
     for reason, found in rejects.items():
         yield Finding(
             kind=_CONFLICT if reason == SAME_KEY else _REJECTED,
@@ -75,14 +75,14 @@ def reject_findings(file: str, rejects: Mapping[str, RejectCount]) -> Iterator[F
 
 
 def name_of_record(records: Records, at: int) -> str:
-    """What tells a record from others: its candidate and platform."""
+    """Return what tells a record from others: its candidate and platform."""
     candidate = records.candidates.slice(int(records.candidate[at]), 1)
     workload, candidate_id = (candidate[name][0].as_py() for name in ("workload", "candidate_id"))
     return f"{workload} {candidate_id} on {records.platforms[records.platform[at]].name}"
 
 
 def _name(reject: Reject) -> str:
-    """The name of a record, or the start of an entry."""
+    """Return the name of a record, or the start of an entry."""
     record = reject.record
     if isinstance(record, dict):
         return str(record.get("entry", ""))[:80]
@@ -137,7 +137,7 @@ class Rejects(Sequence[Reject]):
         return pa.concat_tables([of_files, *map(_columns, self._parts)])
 
     def counts(self) -> Counter[str]:
-        """How many there are of each reason."""
+        """Return how many there are of each reason."""
         counts = Counter(reject.reason for _, reject in self._of_files)
         for part in self._parts:
             counts.update(part.reasons)
@@ -156,14 +156,14 @@ class Rejects(Sequence[Reject]):
         return len(self._of_files) + sum(len(part.reasons) for part in self._parts)
 
     def __iter__(self) -> Iterator[Reject]:
-        """Each of them, made one by one."""
+        """Yield each of them, made one by one."""
         yield from (reject for _, reject in self._of_files)
         for part in self._parts:
             yield from map(Reject, part.reasons, part.records.measurements())
 
 
 def _row(file: str, reject: Reject) -> dict[str, Any]:
-    """The row of a reject of a reader: an entry, or a measurement."""
+    """Return the row of a reject of a reader: an entry, or a measurement."""
     record, said = reject.record, {"reason": reject.reason, "file": file}
     if isinstance(record, dict):
         return record | said
@@ -176,7 +176,7 @@ def _row(file: str, reject: Reject) -> dict[str, Any]:
 
 
 def _columns(part: _Part) -> Any:
-    """The rows of records."""
+    """Return the rows of records."""
     records = part.records
     candidates = records.candidates.take(pa.array(records.candidate))
     platforms = pa.array([each.name for each in records.platforms], pa.string())

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.table._columns import codes_of, lengths_of, same
-from costmodel.dataset.table._compare import equal, in_order, keys_of
+from costmodel.dataset.table._columns import codes_of, compare_columns, lengths_of
+from costmodel.dataset.table._compare import compare_records, keys_of, order_records
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.records._platform import Device, Platform
 
@@ -72,7 +72,7 @@ class Sieve:
             records: The records.
             there: How many of them, the first, are in the dataset already: these stay.
         """
-        order = in_order(records)
+        order = order_records(records)
         order = order[np.argsort(order >= there, kind="stable")]
         records = records.take(order)
         reasons = _faults(records)
@@ -103,7 +103,7 @@ class Sieve:
 
 
 def _faults(records: Records) -> Reasons:
-    """What is wrong with each record in itself; empty if nothing is."""
+    """Return what is wrong with each record in itself; empty if nothing is."""
     rows = records.rows
     reasons = np.full(len(records), "", dtype=object)
     # The first that is found stays: they are gone through backwards.
@@ -167,7 +167,7 @@ def _check_launches(records: Records, reasons: Reasons) -> Records:
     of_id = np.full(ids.max(initial=-1) + 1, -1)
     of_id[first_ids] = records.candidate[fit[first]]
     holds = np.where(of_id[ids] >= 0, of_id[ids], np.arange(len(ids)))
-    differs = known & ~same(launches, launches.take(holds))
+    differs = known & ~compare_columns(launches, launches.take(holds))
     reasons[fit[differs[records.candidate[fit]]]] = _LAUNCHES
     candidate = np.where(known, np.arange(len(ids)), holds)[records.candidate]
     rows = records.rows.set_column(0, ROWS.field(0), [candidate])
@@ -181,7 +181,7 @@ def _check_keys(records: Records, reasons: Reasons) -> Mask:
     _, first, key_of = np.unique(keys, return_index=True, return_inverse=True)
     earlier = fit[first[key_of]]
     later = np.flatnonzero(earlier != fit)
-    repeated = equal(records, fit[later], earlier[later])
+    repeated = compare_records(records, fit[later], earlier[later])
     duplicate = np.zeros(len(records), dtype=np.bool_)
     duplicate[fit[later[repeated]]] = True
     reasons[fit[later[~repeated]]] = SAME_KEY

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._check import Finding, Held, Severity, some
+from costmodel.dataset.checks._check import Finding, Severity, WorkloadRecords, pick_examples
 from costmodel.dataset.checks._noise import WIDEST_SHIFT
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.dataset.table._records import Records
 from costmodel.records._workload import Workload
 
@@ -44,11 +44,11 @@ class TaskTally:
                 message="A task must have two configs or more to tell anything of choosing, but "
                 f"{len(self._of_one):,} of {self._tasks:,} have one, as lists of best configs do. No score "
                 "counts them. Add what else was measured, if there is any.",
-                examples=some(self._of_one),
+                examples=pick_examples(self._of_one),
             )
 
 
-def space_findings(sources: Sequence[Source]) -> Iterator[Finding]:
+def space_findings(sources: Sequence[FileContents]) -> Iterator[Finding]:
     """Empty files, partial spaces, and kernels of one name whose spaces differ.
 
     The values of a space's parameters cannot tell how many configs it has: most of their combinations break
@@ -75,8 +75,8 @@ def space_findings(sources: Sequence[Source]) -> Iterator[Finding]:
     yield from _same_name(sources)
 
 
-def _fewer_than_another(sources: Sequence[Source]) -> Iterator[Finding]:
-    """Files with fewer configs than another has, or with as many as a limit would leave."""
+def _fewer_than_another(sources: Sequence[FileContents]) -> Iterator[Finding]:
+    """Yield files with fewer configs than another has, or with as many as a limit would leave."""
     most: dict[str, int] = {}
     for source in sources:
         for workload, count in source.configs.items():
@@ -93,7 +93,7 @@ def _fewer_than_another(sources: Sequence[Source]) -> Iterator[Finding]:
             yield _warning(source.path, "partial space", count, message)
 
 
-def _same_name(sources: Sequence[Source]) -> Iterator[Finding]:
+def _same_name(sources: Sequence[FileContents]) -> Iterator[Finding]:
     """Kernels of one name and size whose parameters differ; the last part of their kind tells them apart."""
     spaces: dict[tuple[str, str], set[str]] = {}
     for name in sorted({name for source in sources for name in source.configs}):
@@ -108,7 +108,7 @@ def _same_name(sources: Sequence[Source]) -> Iterator[Finding]:
                 count=len(names),
                 message="Kernels of one name must have one set of parameters to be compared, but this has "
                 f"{len(names)}: they are kept apart as {len(names)} workloads. Nothing is to be done.",
-                examples=some(sorted(names)),
+                examples=pick_examples(sorted(names)),
             )
 
 
@@ -123,7 +123,7 @@ _LEAST_CORRELATION = 0.95
 _LEAST_SHARED = 10
 
 
-def suite_findings(held: Held) -> Iterator[Finding]:
+def suite_findings(held: WorkloadRecords) -> Iterator[Finding]:
     """Pairs of files that disagree on a device."""
     if held.working["file"].nunique() < 2:
         return
@@ -136,7 +136,7 @@ def suite_findings(held: Held) -> Iterator[Finding]:
 
 
 def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Iterator[Finding]:
-    """How the latencies of two files differ on the platforms that both have."""
+    """Yield how the latencies of two files differ on the platforms that both have."""
     keys = [rows["platform"].astype(str), rows["candidate"], rows["file"]]
     logs = np.log(rows["latency_s"]).groupby(keys).median()
     shared = logs.unstack().reindex(columns=[first, second]).dropna()
@@ -156,5 +156,5 @@ def _disagreement(what: str, rows: pd.DataFrame, first: str, second: str) -> Ite
                 f"of {_LEAST_CORRELATION:g}, but on {len(both):,} shared configs of {platform} the second "
                 f"takes {ratio:.3g} times as long (median), with a correlation of {correlation:.2f}: keep "
                 "one file, or give the device of one another name.",
-                examples=some(list(both.index.get_level_values(1))),
+                examples=pick_examples(list(both.index.get_level_values(1))),
             )

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Held, Severity, some
-from costmodel.dataset.sources._source import Source
-from costmodel.dataset.table._columns import number
+from costmodel.dataset.checks._check import MOST_EXAMPLES, Finding, Severity, WorkloadRecords, pick_examples
+from costmodel.dataset.sources._source import FileContents
+from costmodel.dataset.table._columns import number_combinations
 from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device
 from costmodel.records._peak_rates import peak_rates
@@ -44,14 +44,14 @@ _SHORTEST_LAUNCH_S = 5e-7
 _LARGEST_OVERHEAD = 37.0
 
 
-def unit_findings(held: Held) -> Iterator[Finding]:
-    """Files of which a workload is a power of 1,000 off from others."""
+def unit_findings(held: WorkloadRecords) -> Iterator[Finding]:
+    """Yield files of which a workload is a power of 1,000 off from others."""
     on_cpu = np.array([each.device.kind == "cpu" for each in held.records.platforms], dtype=np.bool_)
     for _, alike in held.working.groupby(on_cpu[held.working["place"]]):
         yield from _apart_from_others(held.workload.name, alike)
 
 
-def launch_findings(held: Held) -> Iterator[Finding]:
+def launch_findings(held: WorkloadRecords) -> Iterator[Finding]:
     """Tasks of a GPU that take less time than a launch, where no bound of their workload is known."""
     if held.workload.flops:
         return
@@ -71,8 +71,8 @@ def launch_findings(held: Held) -> Iterator[Finding]:
         )
 
 
-def duration_findings(sources: Iterable[Source]) -> Iterator[Finding]:
-    """Files whose entries took far longer, or shorter, to measure than their repeats together."""
+def duration_findings(sources: Iterable[FileContents]) -> Iterator[Finding]:
+    """Yield files whose entries took far longer, or shorter, to measure than their repeats together."""
     for source in sources:
         if not (1 / _LARGEST_OVERHEAD <= source.overhead <= _LARGEST_OVERHEAD or math.isnan(source.overhead)):
             yield Finding(
@@ -86,7 +86,7 @@ def duration_findings(sources: Iterable[Source]) -> Iterator[Finding]:
             )
 
 
-def peak_shares(held: Held) -> pd.DataFrame:
+def peak_shares(held: WorkloadRecords) -> pd.DataFrame:
     """One row for each file and platform of a workload whose bound is known.
 
     Columns: ``file``, ``device``, ``platform``, ``workload``, ``latency_s`` (the best) and ``share`` (bound /
@@ -127,7 +127,7 @@ def _beyond(file: str, device: str, tasks: pd.DataFrame, judged: int) -> Finding
         message=f"The best kernel of a task must reach {_LOWEST_SHARE:g} to {_HIGHEST_SHARE:g} of the peak "
         f"of its SMs, but in {len(tasks):,} of {judged:,} tasks it reaches {share:.2g} (median): latencies "
         f"must be in seconds, {_advice(max(share, 1 / share), share > 1)}.",
-        examples=some(
+        examples=pick_examples(
             [f"{row.workload} on {row.platform}: {row.latency_s:.3g} s" for row in tasks.itertuples()]
         ),
     )
@@ -154,12 +154,12 @@ def _apart_from_others(workload: str, rows: pd.DataFrame) -> Iterator[Finding]:
             f"configs, but this is {times:.3g} times {'below' if too_fast else 'above'} {others}: find out "
             f"which have a wrong unit (of a table: `unit` in its column map). If the others are right, "
             f"{_advice(times, too_fast)}.",
-            examples=some(devices),
+            examples=pick_examples(devices),
         )
 
 
 def _scales(rows: pd.DataFrame) -> "pd.Series[float]":
-    """The scale of each source that shares enough configs, from low to high."""
+    """Return the scale of each source that shares enough configs, from low to high."""
     sources = rows.groupby(["file", "device"])
     names = sources.size().index
     if len(names) < 2:
@@ -191,7 +191,7 @@ def _bound_s(workload: Workload, platform: Platform) -> float:
 
 @cache
 def _with_peaks(device: Device) -> Device:
-    """The device with its peaks, from the table of devices where the record does not say."""
+    """Return the device with its peaks, from the table of devices where the record does not say."""
     if device.bandwidth_gb_s:
         return device
     try:
@@ -201,7 +201,7 @@ def _with_peaks(device: Device) -> Device:
 
 
 def _advice(times: float, too_fast: bool) -> str:
-    """What to do, in words; the factor is rounded to a power of 1,000."""
+    """Return what to do, in words; the factor is rounded to a power of 1,000."""
     power = round(math.log10(times) / 3)
     return f"{'multiply' if too_fast else 'divide'} these by {1000**power:,}" if power else "check these"
 
@@ -214,8 +214,8 @@ _FAR = 10.0
 _LEAST_CONFIGS = 10
 
 
-def failure_findings(held: Held) -> Iterator[Finding]:
-    """Values in place of failures of a workload, by file and device."""
+def failure_findings(held: WorkloadRecords) -> Iterator[Finding]:
+    """Yield values in place of failures of a workload, by file and device."""
     for (file, device), rows in _suspicious(held.working).groupby(["file", "device"]):
         equal = [_stand_ins(task) for _, task in rows.groupby("platform")]
         stand_ins = pd.concat(equal)
@@ -234,25 +234,25 @@ def failure_findings(held: Held) -> Iterator[Finding]:
 
 
 def _suspicious(working: pd.DataFrame) -> pd.DataFrame:
-    """The rows of tasks of which enough rows share a latency that ``_is_far``."""
+    """Return the rows of tasks of which enough rows share a latency that ``_is_far``."""
     names = ("file", "device", "platform")
-    task = number([np.asarray(working[name].cat.codes, np.int64) for name in names])
+    task = number_combinations([np.asarray(working[name].cat.codes, np.int64) for name in names])
     latency = working["latency_s"]
     of_task = latency.groupby(task)
     far = _is_far(latency, of_task.max().to_numpy()[task], of_task.median().to_numpy()[task])
-    alike = number([task[far], pd.factorize(latency[far])[0]])
+    alike = number_combinations([task[far], pd.factorize(latency[far])[0]])
     shared = np.bincount(alike)[alike] >= _LEAST_EQUAL
     suspicious: pd.DataFrame = working[np.isin(task, task[far][shared])]
     return suspicious
 
 
 def _is_far(latency: Any, highest: Any, median: Any) -> Any:
-    """Whether a latency is the largest of its task or far above the median."""
+    """Tell whether a latency is the largest of its task or far above the median."""
     return (latency == highest) | (latency >= _FAR * median)
 
 
 def _stand_ins(task: pd.DataFrame) -> pd.DataFrame:
-    """The rows whose latency is shared, and the largest of its task or far above the median."""
+    """Return the rows whose latency is shared, and the largest of its task or far above the median."""
     latency = task["latency_s"]
     far = task[_is_far(latency, latency.max(), latency.median())]
     configs_of = far.groupby("latency_s")["candidate"].transform("nunique")

@@ -19,10 +19,10 @@ import msgspec
 from costmodel.dataset.importers._autotvm import TvmPlatforms, TvmResult
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import parse_json
-from costmodel.dataset.sources._entry import EntryError, factors
+from costmodel.dataset.sources._entry import EntryError, to_factors
 from costmodel.dataset.sources._foreign import workload_of_arguments
-from costmodel.dataset.sources._platform_file import PlatformFile, platform_file_for
-from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file
+from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.reading import read_lines
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
@@ -130,7 +130,7 @@ Step = (
 
 
 def config_of_steps(steps: Sequence[Step]) -> Config:
-    """What the steps choose by name, and ``sketch``: what they are otherwise.
+    """Return what the steps choose by name, and ``sketch``: what they are otherwise.
 
     A split is ``tile.<stage>.<iterator>`` (factors, outermost first), a pragma with a value such as
     ``auto_unroll_max_step.<stage>``, and the iterator of another stage that one is computed at
@@ -168,7 +168,7 @@ def _chosen(step: Step) -> tuple[str, Decision, Any]:
 
 def _factors(extent: int, lengths: list[int], inner_to_outer: int) -> tuple[int, ...]:
     """All factors of a split, outermost first; only those that are written where the extent is not (0)."""
-    written = factors(lengths)
+    written = to_factors(lengths)
     if extent < 1:
         return written
     left = (-(-extent // math.prod(written)),)
@@ -203,9 +203,9 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
     v: str
 
 
-def read_auto_scheduler(file: InputFile, options: ReadOptions) -> Source:
-    where = platform_file_for(file.path, options.platform)
-    return Source.of(file.path, _entries(file.path, where))
+def read_auto_scheduler(file: InputFile, options: ReadOptions) -> FileContents:
+    where = find_platform_file(file.path, options.platform)
+    return FileContents.of(file.path, _entries(file.path, where))
 
 
 def _entries(path: Path, where: PlatformFile | None) -> Iterator[Measurement | Reject]:

@@ -20,10 +20,10 @@ import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import parse_json
-from costmodel.dataset.sources._entry import EntryError, decision, factors, seconds
+from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors, to_seconds
 from costmodel.dataset.sources._foreign import name_space, workload_of_arguments
-from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
+from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.errors import CostModelError
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config, Decision
@@ -77,7 +77,7 @@ class TvmResult(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
             return ()
         if not self.costs_s:
             raise EntryError("a record without an error must have costs")
-        return tuple(seconds(cost, 1.0, "costs") for cost in self.costs_s)
+        return tuple(to_seconds(cost, 1.0, "costs") for cost in self.costs_s)
 
     @property
     def measured_at(self) -> str:
@@ -130,7 +130,7 @@ class TvmPlatforms:
         if self.where and self.where.platform.device.kind != _device_kind(target):
             raise EntryError("the target of a record must match the platform's kind of device")
         said = None if self.where else _platform_of_target(target, cores)
-        platform = said or needed_platform(self.where, self.path).platform
+        platform = said or require_platform(self.where, self.path).platform
         software = {**platform.software, self.software_key: self.origin.text}
         return msgspec.structs.replace(platform, software=software)
 
@@ -184,9 +184,9 @@ class _Record(msgspec.Struct):
     tvm_version: str = ""
 
 
-def read_autotvm(file: InputFile, options: ReadOptions) -> Source:
-    where = platform_file_for(file.path, options.platform)
-    return Source.of(file.path, _entries(file.path, where))
+def read_autotvm(file: InputFile, options: ReadOptions) -> FileContents:
+    where = find_platform_file(file.path, options.platform)
+    return FileContents.of(file.path, _entries(file.path, where))
 
 
 def _entries(path: Path, where: PlatformFile | None) -> Iterator[Measurement | Reject]:
@@ -246,9 +246,9 @@ def _decide(choice: _Choice) -> Decision:
     """Read what was chosen; of a split without the outermost factor if that is -1, as it follows."""
     value = choice.value
     if choice.kind == "sp":
-        return factors(value[1:] if isinstance(value, list) and value[:1] == [-1] and value[1:] else value)
+        return to_factors(value[1:] if isinstance(value, list) and value[:1] == [-1] and value[1:] else value)
     if choice.kind == "ot" and not isinstance(value, list):
-        return str(value) if value is None else decision(value)
+        return str(value) if value is None else to_decision(value)
     if not isinstance(value, list) or not all(isinstance(each, str | int) for each in value):
         raise EntryError("an order or annotations of loops must be a list of numbers or texts")
     return ",".join(map(str, value))

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._foreign import foreign_workload, name_space
-from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
 from costmodel.dataset.sources._rows import CsvRow, read_csv_rows
-from costmodel.dataset.sources._source import Entry, Origin, Source
+from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -45,9 +45,9 @@ _OF_KERNEL = frozenset(
 )
 
 
-def read_cutlass(file: InputFile, options: ReadOptions) -> Source:
-    where = needed_platform(platform_file_for(file.path, options.platform), file.path)
-    return Source.of(file.path, _entries(file, where))
+def read_cutlass(file: InputFile, options: ReadOptions) -> FileContents:
+    where = require_platform(find_platform_file(file.path, options.platform), file.path)
+    return FileContents.of(file.path, _entries(file, where))
 
 
 def _entries(file: InputFile, where: PlatformFile) -> Iterator[Entry]:
@@ -87,7 +87,7 @@ def _measurement(row: CsvRow, platform: Platform) -> Measurement:
         candidate=_candidate(cells, row.header),
         platform=platform,
         outcome=outcome,
-        latencies_s=(seconds(read_number(cells[_TIME], _TIME), 1e3, _TIME),) if ok else (),
+        latencies_s=(to_seconds(read_number(cells[_TIME], _TIME), 1e3, _TIME),) if ok else (),
         runs_per_repeat=1 if ok else 0,
         measured_at="",
         error="" if ok else f"{disposition}: {status}",

@@ -19,7 +19,14 @@ import msgspec
 from costmodel.dataset.importers._tuned_kernel import SM_PERCENTAGE, TunedKernel
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import Document
-from costmodel.dataset.sources._entry import KEY, EntryError, milliseconds, records_behind, seconds, utc
+from costmodel.dataset.sources._entry import (
+    KEY,
+    EntryError,
+    read_attached_records,
+    to_milliseconds,
+    to_seconds,
+    to_utc,
+)
 from costmodel.dataset.sources._platform_file import (
     SUFFIX,
     MeasuredOn,
@@ -28,10 +35,10 @@ from costmodel.dataset.sources._platform_file import (
     Size,
     add_software,
     find_named_device,
+    find_platform_file,
     locate,
-    platform_file_for,
 )
-from costmodel.dataset.sources._source import Entry, Origin, Overhead, Reject, Repair, Source
+from costmodel.dataset.sources._source import Entry, FileContents, Origin, Overhead, Reject, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Config, Decision
 from costmodel.records._measurement import Measurement, Outcome
@@ -47,7 +54,7 @@ _TOLERANCE = 0.01  # of the mean; rounding stays far below, another set of repea
 
 
 def read_entry(kernel: TunedKernel, key: str, entry: Any) -> Measurement:
-    """The measurement that an entry holds.
+    """Return the measurement that an entry holds.
 
     Raises:
         EntryError: It contradicts itself or the cache, or a number is not one.
@@ -61,13 +68,13 @@ def read_entry(kernel: TunedKernel, key: str, entry: Any) -> Measurement:
         outcome=outcome,
         latencies_s=latencies_s,
         runs_per_repeat=1 if latencies_s else 0,
-        measured_at=utc(entry.get("timestamp", "")),
+        measured_at=to_utc(entry.get("timestamp", "")),
         error="" if latencies_s else _failure(entry),
     )
 
 
 def repairs(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What of an entry that `read_entry` accepts is not read as it is written, a clause each."""
+    """Yield what of an entry that `read_entry` accepts is not read as it is written, a clause each."""
     time, repeats = entry.get("time"), entry.get("times") or []
     if isinstance(time, str):
         yield f"time is the text {time}, which is read as that failure"
@@ -88,7 +95,7 @@ def overheads(entry: Mapping[str, Any], latencies_s: Sequence[float]) -> Iterato
 
 
 def _values(kernel: TunedKernel, key: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entry, which has a value for each parameter and is where its key says."""
+    """Return the entry, which has a value for each parameter and is where its key says."""
     if not entry.keys() >= kernel.parameters.keys():
         raise EntryError("an entry must have a value for each of tune_params_keys")
     if key != ",".join(str(entry[name]) for name in kernel.parameters):
@@ -97,7 +104,7 @@ def _values(kernel: TunedKernel, key: str, entry: Mapping[str, Any]) -> Mapping[
 
 
 def _failure(entry: Mapping[str, Any]) -> Any:
-    """The name of the failure that an entry holds; of one that does not fail, something else."""
+    """Return the name of the failure that an entry holds; of one that does not fail, something else."""
     return entry.get(_ERROR, entry.get("time"))
 
 
@@ -123,7 +130,7 @@ def _result(entry: Mapping[str, Any]) -> tuple[Outcome, tuple[float, ...]]:
 def _seconds(value: Any) -> float:
     match value:
         case [0, number] | number if isinstance(number, int | float) and not isinstance(number, bool):
-            return seconds(number, 1e3, "time and times")
+            return to_seconds(number, 1e3, "time and times")
     raise EntryError("time and times must be numbers or pairs [0, ms]")
 
 
@@ -139,17 +146,17 @@ _UNKNOWN_TIMES = dict.fromkeys(
 
 
 def show_config(names: Sequence[str], config: Config) -> dict[str, int | float | str]:
-    """The value of each parameter; factors of a tile as in ``4x1x16``."""
+    """Return the value of each parameter; factors of a tile as in ``4x1x16``."""
     return {name: _show(config.decisions.get(name, _NOT_CHOSEN)) for name in names}
 
 
 def show_key(names: Sequence[str], config: Config) -> str:
-    """The key of a config in a cache."""
+    """Return the key of a config in a cache."""
     return ",".join(map(str, show_config(names, config).values()))
 
 
 def show_entry(names: Sequence[str], records: Sequence[Measurement]) -> dict[str, Any]:
-    """The entry of these records of one config: it shows the first.
+    """Return the entry of these records of one config: it shows the first.
 
     A parameter that has the name of a field, such as ``time``, is not shown: Kernel Tuner cannot have it.
 
@@ -158,7 +165,7 @@ def show_entry(names: Sequence[str], records: Sequence[Measurement]) -> dict[str
         records: The first is shown, in milliseconds; a failure by the nearest that Kernel Tuner knows.
     """
     first = records[0]
-    times = milliseconds(first.latencies_s)
+    times = to_milliseconds(first.latencies_s)
     return {
         **show_config(names, first.candidate.config),
         "time": fmean(times) if times else _SHOWN_FAILURES[first.outcome],
@@ -188,7 +195,7 @@ class _OwnCache(msgspec.Struct):
     tune_params_keys: list[str]
 
 
-def read_kernel_tuner(file: InputFile, options: ReadOptions) -> Source:
+def read_kernel_tuner(file: InputFile, options: ReadOptions) -> FileContents:
     """Read a cache. Entries that cannot be believed are rejected with a reason; none is left out silently.
 
     The device is that of the platform file beside it; else the one that the cache names, or the file's own
@@ -207,9 +214,9 @@ def read_kernel_tuner(file: InputFile, options: ReadOptions) -> Source:
             raise ValueError("it must have an object `cache`")  # noqa: TRY301 (told below like what else is wrong)
         if KEY in document:
             own = msgspec.convert(document.fields, _OwnCache)
-            return Source.of(path, _own_records(own, document, origin))
+            return FileContents.of(path, _own_records(own, document, origin))
         cache = msgspec.convert(document.fields, _Cache)
-        found = platform_file_for(path, options.platform)
+        found = find_platform_file(path, options.platform)
         where = _locate(cache.device_name.strip(), path, found)
         kernel = _kernel(cache, _problem_size(cache, path, found, options), where.platform, origin)
     except (ValueError, OverflowError, msgspec.MsgspecError) as error:
@@ -217,7 +224,7 @@ def read_kernel_tuner(file: InputFile, options: ReadOptions) -> Source:
     count = document.counts["cache"]
     entries = chain(_entries(document, kernel, origin), where.repairs(count))
     covered = {} if SM_PERCENTAGE in kernel.parameters else {kernel.workload.name: count}
-    return Source.of(path, entries, covered, closed=document.closed)
+    return FileContents.of(path, entries, covered, closed=document.closed)
 
 
 def _entries(document: Document, kernel: TunedKernel, origin: Origin) -> Iterator[Entry]:
@@ -235,13 +242,13 @@ def _own_records(cache: _OwnCache, document: Document, origin: Origin) -> Iterat
     show = partial(show_entry, cache.tune_params_keys)
     for key, entry in document.entries("cache"):
         try:
-            yield from records_behind(entry, show)
+            yield from read_attached_records(entry, show)
         except EntryError as error:
             yield origin.reject(str(error), {key: entry})
 
 
 def _kernel(cache: _Cache, sizes: Sequence[int], where: Platform, origin: Origin) -> TunedKernel:
-    """What all entries share.
+    """Return what all entries share.
 
     Raises:
         ValueError: The cache contradicts itself.
@@ -269,7 +276,7 @@ def _locate(said: str, path: Path, found: PlatformFile | None) -> MeasuredOn:
 def _problem_size(
     cache: _Cache, path: Path, found: PlatformFile | None, options: ReadOptions
 ) -> tuple[int, ...]:
-    """The sizes that the cache says, or else its platform file, or else the options.
+    """Return the sizes that the cache says, or else its platform file, or else the options.
 
     Raises:
         CostModelError: Nothing says them.

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import PER_SECOND, EntryError, decision, seconds
+from costmodel.dataset.sources._entry import PER_SECOND, EntryError, to_decision, to_seconds
 from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.sources._platform_file import (
     add_software,
     find_named_device,
+    find_platform_file,
     locate,
-    platform_file_for,
 )
-from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
+from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -59,7 +59,7 @@ class _Result(msgspec.Struct):
     TotalDuration: float = 0.0
 
 
-def read_ktt(file: InputFile, options: ReadOptions) -> Source:
+def read_ktt(file: InputFile, options: ReadOptions) -> FileContents:
     """Read results; those of each kernel are one workload, as large as the options or the platform file say.
 
     Raises:
@@ -73,7 +73,7 @@ def read_ktt(file: InputFile, options: ReadOptions) -> Source:
             f"{file.path} must be a file of KTT with a list of Results, whose Metadata name Device and one "
             f"of the TimeUnits {', '.join(_UNITS)}, but is none. Correct it."
         ) from None
-    return Source.of(file.path, _entries(file, metadata, PER_SECOND[unit], count, options))
+    return FileContents.of(file.path, _entries(file, metadata, PER_SECOND[unit], count, options))
 
 
 def _entries(
@@ -83,7 +83,7 @@ def _entries(
     count: int,
     options: ReadOptions,
 ) -> Iterator[Entry]:
-    found = platform_file_for(file.path, options.platform)
+    found = find_platform_file(file.path, options.platform)
     origin = Origin.of(file.path)
     where = locate(find_named_device(metadata.Device), metadata.Device, found)
     versions = {"ktt": metadata.KttVersion} if metadata.KttVersion else {}
@@ -127,7 +127,7 @@ def _measurement(
     """
     if result.Status not in _OUTCOMES:
         raise EntryError(f"Status must be one of {', '.join(_OUTCOMES)}")
-    decisions = {pair.Name: decision(pair.Value) for pair in result.Configuration}
+    decisions = {pair.Name: to_decision(pair.Value) for pair in result.Configuration}
     if len(decisions) < len(result.Configuration):
         raise EntryError("a configuration must have each parameter once")
     outcome = _OUTCOMES[result.Status]
@@ -136,7 +136,7 @@ def _measurement(
         candidate=make_candidate("ktt", workload, decisions, given),
         platform=platform,
         outcome=outcome,
-        latencies_s=(seconds(result.TotalDuration, per_second, "TotalDuration"),) if ok else (),
+        latencies_s=(to_seconds(result.TotalDuration, per_second, "TotalDuration"),) if ok else (),
         runs_per_repeat=1 if ok else 0,
         measured_at="",
         error="" if ok else result.Status,

@@ -19,15 +19,15 @@ import msgspec
 from costmodel.dataset.importers._metaschedule_traces import (
     ForeignKernels,
     OurKernels,
-    Program,
     ReplayDiffersError,
+    TraceReader,
 )
 from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._base import InputFile, LowerTraces, ReadOptions
 from costmodel.dataset.sources._document import parse_json
-from costmodel.dataset.sources._entry import MOST_S, EntryError, seconds
-from costmodel.dataset.sources._platform_file import needed_platform, platform_file_for
-from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.dataset.sources._entry import MOST_S, EntryError, to_seconds
+from costmodel.dataset.sources._platform_file import find_platform_file, require_platform
+from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload
 from costmodel.reading import is_file, read_lines
@@ -42,9 +42,9 @@ NO_REASON = "MetaSchedule records no reason"
 _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "xpu": (), "cpu": ("llvm", "c")}
 
 
-def read_metaschedule(file: InputFile, options: ReadOptions) -> Source:
+def read_metaschedule(file: InputFile, options: ReadOptions) -> FileContents:
     """Read a database; see ``_entries``."""
-    return Source.of(file.path, _entries(file.path, options, TraceWorker.shared()))
+    return FileContents.of(file.path, _entries(file.path, options, TraceWorker.shared()))
 
 
 def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
@@ -65,7 +65,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
             something else of a trace than was read from it.
         MissingExtraError: Workloads are named or all traces are to be lowered, and TVM is not there.
     """
-    where = needed_platform(platform_file_for(path, options.platform), path)
+    where = require_platform(find_platform_file(path, options.platform), path)
     origin = Origin.of(path)
     software = {**where.platform.software, "metaschedule_database": origin.text}
     kind = where.platform.device.kind
@@ -97,10 +97,10 @@ class _Database:
     """What the records share; a program is None where its line is damaged."""
 
     platform: Platform
-    programs: Sequence[Program | None]
+    programs: Sequence[TraceReader | None]
 
     def measurement(self, line: bytes) -> Measurement:
-        """The measurement of a line.
+        """Return the measurement of a line.
 
         Raises:
             EntryError: It cannot be believed.
@@ -130,7 +130,7 @@ class _Database:
 
 
 def _parsed(line: bytes) -> tuple[Any, list[Any]]:
-    """Position and fields of a record."""
+    """Return position and fields of a record."""
     try:
         record = parse_json(line.decode())
     except (ValueError, RecursionError):
@@ -142,13 +142,13 @@ def _parsed(line: bytes) -> tuple[Any, list[Any]]:
 
 
 def _latencies_s(run_secs: Any) -> tuple[float, ...]:
-    """Seconds of each run; none where it failed, for which MetaSchedule writes 1e10."""
+    """Return seconds of each run; none where it failed, for which MetaSchedule writes 1e10."""
     values = [] if run_secs is None else run_secs
     if not isinstance(values, list) or any(type(value) not in (int, float) for value in values):
         raise EntryError("run seconds must be a list of numbers")
     if all(value >= MOST_S for value in values):
         return ()
-    return tuple(seconds(value, 1.0, "run seconds") for value in values)
+    return tuple(to_seconds(value, 1.0, "run seconds") for value in values)
 
 
 def _programs(
@@ -157,9 +157,9 @@ def _programs(
     kind: TargetKind | None,
     lowered: tuple[bool, bool],
     worker: TraceWorker,
-) -> list[Program | None]:
-    """The programs in order, with what of them is lowered; None where a line is damaged."""
-    programs: list[Program | None] = []
+) -> list[TraceReader | None]:
+    """Return the programs in order, with what of them is lowered; None where a line is damaged."""
+    programs: list[TraceReader | None] = []
     for _, line in read_lines(path, "a MetaSchedule database"):
         try:
             match parse_json(line.decode()):
@@ -167,7 +167,7 @@ def _programs(
                     ours = None
                     if kind and program in names:
                         ours = OurKernels(names[program], kind, worker)
-                    programs.append(Program(ForeignKernels(program, text, worker), ours, *lowered))
+                    programs.append(TraceReader(ForeignKernels(program, text, worker), ours, *lowered))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):
@@ -176,7 +176,7 @@ def _programs(
 
 
 def _lowered(which: LowerTraces, kind: DeviceKind) -> tuple[bool, bool]:
-    """Whether to lower foreign traces, and ours, whose features on a GPU follow from their decisions."""
+    """Tell whether to lower foreign traces, and ours, whose features on a GPU follow from their decisions."""
     if find_spec("tvm") is None:
         if which == "all":
             raise MissingExtraError("Lowering all traces of a MetaSchedule database", "tvm")
@@ -192,7 +192,7 @@ def _names(said: Mapping[str, Workload], workloads: Sequence[Workload]) -> dict[
 
 
 def _beside(path: Path) -> Path:
-    """The file of the programs that belongs to a file of records."""
+    """Return the file of the programs that belongs to a file of records."""
     name = path.name.replace("tuning_record", "workload")
     programs = path.with_name(name)
     if name == path.name or not is_file(programs):
@@ -203,6 +203,6 @@ def _beside(path: Path) -> Path:
     return programs
 
 
-def read_programs(file: InputFile, _: ReadOptions) -> Source:
+def read_programs(file: InputFile, _: ReadOptions) -> FileContents:
     """Read the programs of a database, which hold no measurement."""
-    return Source.of(file.path, ())
+    return FileContents.of(file.path, ())

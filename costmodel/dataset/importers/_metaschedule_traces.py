@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.importers._trace_worker import TraceWorker
-from costmodel.dataset.sources._entry import EntryError, decision, factors
+from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
@@ -44,7 +44,7 @@ class _Trace(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 def config_of_trace(trace: Any) -> Config:
-    """The decisions of a trace by name, and ``sketch``: which instructions they complete.
+    """Return the decisions of a trace by name, and ``sketch``: which instructions they complete.
 
     A tile is named ``tile.<block>.<loop position>``, a choice by the annotation that it is for, as in
     ``cooperative_fetch.<block>``, or ``choice.<variable>``, a location ``compute_at.<block>``. A block that
@@ -78,17 +78,17 @@ def config_of_trace(trace: Any) -> Config:
 
 
 def _value(sample: _Instruction, value: Any) -> Decision:
-    """What was decided: factors, the choice that a position stands for, or a location."""
+    """Return what was decided: factors, the choice that a position stands for, or a location."""
     if isinstance(value, list):
-        return factors(value)
+        return to_factors(value)
     if type(value) is not int:
         raise EntryError("a decision must be an integer or a list of integers")
     if sample.kind != "SampleCategorical":
-        return decision(value)
+        return to_decision(value)
     choices = sample.attributes[0] if sample.attributes else None
     if not isinstance(choices, list) or not 0 <= value < len(choices):
         raise EntryError("the decision of a choice must be a position among its choices")
-    return decision(choices[value])
+    return to_decision(choices[value])
 
 
 class _Names:
@@ -127,7 +127,7 @@ class _Names:
 
 
 def _text(value: Any) -> str:
-    """A name; of anything that is none, nothing."""
+    """Return a name; of anything that is none, nothing."""
     return value if isinstance(value, str) else ""
 
 
@@ -145,7 +145,7 @@ class OurKernels:
         self._foreign_sketches: set[Decision] = set()
 
     def read(self, trace: Any, sketch: Decision) -> Config | None:
-        """The config of a trace in our space; None where it was drawn from another.
+        """Return the config of a trace in our space; None where it was drawn from another.
 
         What is not written as our sketches are is replayed, and once for a sketch that is none of ours.
 
@@ -161,7 +161,7 @@ class OurKernels:
         return config
 
     def applied(self, trace: Any) -> Config | None:
-        """The config that TVM applies; None where it cannot, or where it is of no sketch of ours."""
+        """Return the config that TVM applies; None where it cannot, or where it is of no sketch of ours."""
         return self._worker.read(self._space.workload, self._kind, trace)
 
     def candidate(self, config: Config, *, lower: bool) -> Candidate:
@@ -210,7 +210,7 @@ class ReplayDiffersError(Exception):
 
 
 @dataclass
-class Program:
+class TraceReader:
     """A program, and how the traces that schedule it are read.
 
     Attributes:

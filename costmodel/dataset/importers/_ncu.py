@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
-from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
 from costmodel.dataset.sources._rows import CsvRow, read_csv_rows
-from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
+from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Measurement, Outcome
@@ -42,14 +42,14 @@ class _Launch:
     grid: str
 
 
-def read_ncu(file: InputFile, options: ReadOptions) -> Source:
+def read_ncu(file: InputFile, options: ReadOptions) -> FileContents:
     """Read the time of each launch; other metrics are passed over.
 
     Raises:
         CostModelError: No row has a time, or nothing says the platform.
     """
-    where = needed_platform(platform_file_for(file.path, options.platform), file.path)
-    return Source.of(file.path, _entries(file, where, options))
+    where = require_platform(find_platform_file(file.path, options.platform), file.path)
+    return FileContents.of(file.path, _entries(file, where, options))
 
 
 def _entries(file: InputFile, where: PlatformFile, options: ReadOptions) -> Iterator[Entry]:
@@ -61,7 +61,7 @@ def _entries(file: InputFile, where: PlatformFile, options: ReadOptions) -> Iter
         try:
             if unit not in _PER_SECOND:
                 raise EntryError(f"the unit of a time must be one of {', '.join(_PER_SECOND)}")  # noqa: TRY301
-            latency_s = seconds(read_number(time, "times"), _PER_SECOND[unit], "times")
+            latency_s = to_seconds(read_number(time, "times"), _PER_SECOND[unit], "times")
             shapes = {name: cells.get(column, "") for name, column in _SHAPES.items()}
             launches[_Launch(cells[_KERNEL], **shapes)].append(latency_s)
         except EntryError as error:

@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, seconds
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.sources._platform_file import (
     add_software,
     find_named_device,
+    find_platform_file,
     locate,
-    platform_file_for,
 )
 from costmodel.dataset.sources._rows import read_csv_rows
-from costmodel.dataset.sources._source import Entry, Origin, Repair, Source
+from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
 from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Device, Platform
@@ -67,8 +67,8 @@ class _State:
     latency_s: float
 
 
-def read_nvbench_table(file: InputFile, options: ReadOptions) -> Source:
-    return Source.of(file.path, _entries(file, options, _csv_states(file)))
+def read_nvbench_table(file: InputFile, options: ReadOptions) -> FileContents:
+    return FileContents.of(file.path, _entries(file, options, _csv_states(file)))
 
 
 def _csv_states(file: InputFile) -> Iterator["_State | _Unread"]:
@@ -103,7 +103,7 @@ def _csv_state(cells: Mapping[str, str], header: Sequence[str]) -> _State:
         axes,
         frozenset(name for name, value in axes.items() if _TYPE.fullmatch(value)),
         skipped,
-        math.nan if skipped else seconds(read_number(cells[_TIME], _TIME), 1.0, _TIME),
+        math.nan if skipped else to_seconds(read_number(cells[_TIME], _TIME), 1.0, _TIME),
     )
 
 
@@ -158,7 +158,7 @@ class _JsonDevice(msgspec.Struct):
     l2_cache_size: int = 0
 
 
-def read_nvbench(file: InputFile, options: ReadOptions) -> Source:
+def read_nvbench(file: InputFile, options: ReadOptions) -> FileContents:
     """Read states from JSON.
 
     Raises:
@@ -171,7 +171,7 @@ def read_nvbench(file: InputFile, options: ReadOptions) -> Source:
             f"{file.path} must be results of NVBench whose devices have an id and a name, but have not."
         ) from None
     by_id = {each.id: _device(each) for each in devices}
-    return Source.of(file.path, _entries(file, options, _json_states(file, by_id)))
+    return FileContents.of(file.path, _entries(file, options, _json_states(file, by_id)))
 
 
 def _device(said: _JsonDevice) -> Device:
@@ -226,7 +226,7 @@ def _json_state(
     axes = {axis.name: str(axis.value) for axis in state.axis_values or ()}
     means = [value for each in state.summaries or () if each.tag == _MEAN for value in each.data]
     mean = next((str(each.value) for each in means if each.name == "value"), "")
-    latency_s = math.nan if skipped else seconds(read_number(mean, _MEAN), 1.0, _MEAN)
+    latency_s = math.nan if skipped else to_seconds(read_number(mean, _MEAN), 1.0, _MEAN)
     return _State(benchmark, devices[state.device], axes, types, skipped, latency_s)
 
 
@@ -241,7 +241,7 @@ class _Unread:
 
 def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _Unread]) -> Iterator[Entry]:
     origin = Origin.of(file.path)
-    found = platform_file_for(file.path, options.platform)
+    found = find_platform_file(file.path, options.platform)
     given = find_given_workload(found, options)
     sizes, parameters = set[str](), set[str]()
     for state in states:

@@ -17,7 +17,7 @@ from costmodel.dataset.importers._triton import read_moe, read_triton_autotune
 from costmodel.dataset.importers._tunable_op import read_tunable_op
 from costmodel.dataset.importers._tuned_database import read_tuned_database
 from costmodel.dataset.sources._base import InputFile, Reader, ReadOptions
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.dataset.table._files import DataFiles, is_dataset_folder
 from costmodel.dataset.table._read import iter_records
 from costmodel.errors import CostModelError
@@ -26,14 +26,14 @@ from costmodel.reading import is_file, is_folder
 from costmodel.records._store import read_records
 
 
-def read_dataset(file: InputFile, _: ReadOptions) -> Source:
+def read_dataset(file: InputFile, _: ReadOptions) -> FileContents:
     """Read a dataset.
 
     Raises:
         CostModelError: It is another table in Parquet.
     """
     try:
-        return Source.of(file.path, iter_records(file.path))
+        return FileContents.of(file.path, iter_records(file.path))
     except CostModelError as error:
         raise CostModelError(
             f"{error} A table of another program needs `--columns map.toml`, which maps its columns; "
@@ -41,9 +41,9 @@ def read_dataset(file: InputFile, _: ReadOptions) -> Source:
         ) from None
 
 
-def read_store(file: InputFile, _: ReadOptions) -> Source:
+def read_store(file: InputFile, _: ReadOptions) -> FileContents:
     """Read a record store, without its lock."""
-    return Source.of(file.path, read_records(file.path))
+    return FileContents.of(file.path, read_records(file.path))
 
 
 # By key of a format in ``costmodel.formats``.
@@ -70,14 +70,14 @@ READERS: Mapping[str, Reader] = {
 
 
 def is_dataset(path: Path, options: ReadOptions | None = None) -> bool:
-    """Whether a path is the folder or the file of a dataset, and no file that is yet to become one."""
+    """Tell whether a path is the folder or the file of a dataset, and no file that is yet to become one."""
     return (
         is_dataset_folder(path)
         or _find_reader(InputFile.open(path), options or ReadOptions()) is read_dataset
     )
 
 
-def read_source(path: Path, options: ReadOptions | None = None) -> Source:
+def read_source(path: Path, options: ReadOptions | None = None) -> FileContents:
     """Read a file, or the folder of a dataset or of a MetaSchedule database.
 
     Record stores are read without their lock. Files of other programs may be gzipped.
@@ -90,7 +90,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> Source:
     if is_dataset_folder(path):
         files = DataFiles.of(path)
         if files.partition is not None:
-            return Source.of(path, iter_records(path))
+            return FileContents.of(path, iter_records(path))
         path = files.path
     elif is_folder(path):
         path = _database_of(path)
@@ -126,7 +126,7 @@ def _find_reader(file: InputFile, options: ReadOptions) -> Reader:
 
 
 def _database_of(folder: Path) -> Path:
-    """The records of the MetaSchedule database in a folder.
+    """Return the records of the MetaSchedule database in a folder.
 
     Raises:
         CostModelError: There are none.

@@ -20,15 +20,15 @@ from costmodel.dataset.sources._entry import (
     KEY,
     PER_SECOND,
     EntryError,
-    decision,
-    factors,
-    milliseconds,
-    records_behind,
-    seconds,
-    utc,
+    read_attached_records,
+    to_decision,
+    to_factors,
+    to_milliseconds,
+    to_seconds,
+    to_utc,
 )
-from costmodel.dataset.sources._platform_file import needed_platform, platform_file_for
-from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.dataset.sources._platform_file import find_platform_file, require_platform
+from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
@@ -79,7 +79,7 @@ class _Result(msgspec.Struct):
 
 
 def read_result(result: Any, workload: Workload, platform: Platform, unit: str = "") -> Measurement:
-    """The measurement that a result of another program stands for.
+    """Return the measurement that a result of another program stands for.
 
     Args:
         result: What stands in the list of results.
@@ -107,15 +107,15 @@ def read_result(result: Any, workload: Workload, platform: Platform, unit: str =
         outcome=outcome,
         latencies_s=latencies_s,
         runs_per_repeat=1 if latencies_s else 0,
-        measured_at=utc(read.timestamp),
+        measured_at=to_utc(read.timestamp),
         error="" if latencies_s else read.invalidity,
     )
 
 
 def show_result(records: Sequence[Measurement]) -> Mapping[str, Any]:
-    """The result of one measurement."""
+    """Return the result of one measurement."""
     (one,) = records
-    times = milliseconds(one.latencies_s)
+    times = to_milliseconds(one.latencies_s)
     mean = [{"name": _TIME, "value": fmean(times), "unit": "ms"}] if times else []
     return {
         "timestamp": one.measured_at,
@@ -129,13 +129,13 @@ def show_result(records: Sequence[Measurement]) -> Mapping[str, Any]:
 
 
 def _latencies_s(result: _Result, unit: str) -> tuple[float, ...]:
-    """The runtimes in seconds; what ``measurements`` say of them must lie among them."""
+    """Return the runtimes in seconds; what ``measurements`` say of them must lie among them."""
     values = result.times.runtimes
     if not values or any(isinstance(x, bool) or not isinstance(x, int | float) for x in values):
         raise EntryError("runtimes of a correct result must be a list of numbers")
     said = _latency(result, unit)
     per_second = _PER_SECOND[said.unit.lower()]
-    latencies_s = tuple(seconds(value, per_second, "runtimes") for value in values)
+    latencies_s = tuple(to_seconds(value, per_second, "runtimes") for value in values)
     if isinstance(said.value, int | float) and not (
         min(values) * (1 - _TOLERANCE) <= said.value <= max(values) * (1 + _TOLERANCE)
     ):
@@ -159,15 +159,15 @@ def _latency(result: _Result, unit: str) -> _Quantity:
 
 
 def _decision(value: Any) -> Decision:
-    return factors(value) if isinstance(value, list) else decision(value)
+    return to_factors(value) if isinstance(value, list) else to_decision(value)
 
 
 def _show(value: Decision) -> int | float | str | list[int]:
     return list(value) if isinstance(value, tuple) else value
 
 
-def read_t4(file: InputFile, options: ReadOptions) -> Source:
-    """What a T4 file holds. A file that we exported gives the records that it was made of.
+def read_t4(file: InputFile, options: ReadOptions) -> FileContents:
+    """Yield what a T4 file holds. A file that we exported gives the records that it was made of.
 
     Others do not say where they were measured, nor what: the file of the platform does, or the options.
 
@@ -181,8 +181,8 @@ def read_t4(file: InputFile, options: ReadOptions) -> Source:
         )
     origin = Origin.of(path)
     if KEY in document:
-        return Source.of(path, _own_records(document, origin))
-    where = needed_platform(platform_file_for(path, options.platform), path)
+        return FileContents.of(path, _own_records(document, origin))
+    where = require_platform(find_platform_file(path, options.platform), path)
     workloads = options.workloads
     workload = where.workload or (workloads[0] if len(workloads) == 1 else None)
     if workload is None:
@@ -203,11 +203,11 @@ def read_t4(file: InputFile, options: ReadOptions) -> Source:
             except EntryError as error:
                 yield origin.reject(str(error), result, number)
 
-    return Source.of(path, entries())
+    return FileContents.of(path, entries())
 
 
 def _time_unit(metadata: Any) -> str:
-    """The unit that a file names for all of its runtimes; empty if it names none."""
+    """Return the unit that a file names for all of its runtimes; empty if it names none."""
     unit = metadata.get("timeunit") if isinstance(metadata, dict) else None
     return unit if isinstance(unit, str) else ""
 
@@ -215,6 +215,6 @@ def _time_unit(metadata: Any) -> str:
 def _own_records(document: Document, origin: Origin) -> Iterator[Measurement | Reject]:
     for number, (_, result) in enumerate(document.entries("results"), start=1):
         try:
-            yield from records_behind(result, show_result)
+            yield from read_attached_records(result, show_result)
         except EntryError as error:
             yield origin.reject(str(error), result, number)

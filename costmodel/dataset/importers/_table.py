@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 from costmodel.dataset.importers._table_columns import Block, ColumnReader, csv_blocks
 from costmodel.dataset.importers._table_rows import ColumnMap, RowReader, read_column_map
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.sources._source import Entry, Origin, Source
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
+from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.errors import CostModelError
 from costmodel.reading import Stream, open_unpacked, refusing
 from costmodel.threads import make_ahead
@@ -22,14 +22,14 @@ _PARQUET = b"PAR1"
 _BATCH = 1024
 
 
-def read_table(file: InputFile, options: ReadOptions) -> Source:
+def read_table(file: InputFile, options: ReadOptions) -> FileContents:
     if options.columns is None:
         raise CostModelError(
             f"{file.path} must be a file of measurements, but it looks like a table of another program. Give "
             "`--columns map.toml`, which maps its columns; `costmodel dataset build --help` shows an example."
         )
-    platform = platform_file_for(file.path, options.platform)
-    return Source.of(file.path, _entries(file.path, options.columns, platform))
+    platform = find_platform_file(file.path, options.platform)
+    return FileContents.of(file.path, _entries(file.path, options.columns, platform))
 
 
 def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Iterator[Entry]:
@@ -46,7 +46,7 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
         CostModelError: A file cannot be read, a column is missing, or nothing says the platform.
     """
     columns = read_column_map(column_map)
-    where = None if columns.device is not None else needed_platform(platform, path).platform
+    where = None if columns.device is not None else require_platform(platform, path).platform
     origin = Origin.of(path)
     reader = ColumnReader(RowReader(columns, where, origin.text))
 

@@ -14,10 +14,10 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.importers._table_rows import Column, Row, RowReader
+from costmodel.dataset.importers._table_rows import Row, RowReader, TableColumn
 from costmodel.dataset.sources._entry import LEAST_S, MOST_S, PER_SECOND, EntryError
 from costmodel.dataset.sources._source import Entry, Origin
-from costmodel.dataset.table._columns import codes_of, number
+from costmodel.dataset.table._columns import codes_of, number_combinations
 from costmodel.dataset.table._records import Records
 from costmodel.reading import Stream, lines_of
 from costmodel.records._measurement import Measurement, Outcome
@@ -44,7 +44,7 @@ Block = Any
 
 
 def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], Block]]:
-    """The header with each block of rows, one after the other; the first block has none.
+    """Yield the header with each block of rows, one after the other; the first block has none.
 
     Raises:
         ValueError: A line, or the file, is too long.
@@ -84,12 +84,12 @@ def _next_block(file: Stream) -> bytes:
 
 
 def _is_plain(text: bytes) -> bool:
-    """Whether each line is a row for any reader of CSV."""
+    """Tell whether each line is a row for any reader of CSV."""
     return b"\0" not in text and text.count(b"\r") == text.count(b"\r\n")
 
 
 def _table(text: bytes, header: Sequence[str], delimiter: str) -> Any:
-    """The cells of lines as texts; None where they have not as many as the header, or are no UTF-8."""
+    """Return the cells of lines as texts; None where they have not as many as the header, or are no UTF-8."""
     names = list(map(str, range(len(header))))
     try:
         return pa_csv.read_csv(
@@ -112,7 +112,7 @@ def _reader(lines: Iterable[bytes], delimiter: str, encoding: str = "utf-8") -> 
 def _row_blocks(
     lines: Iterable[bytes], *, header: Sequence[str], delimiter: str, before: int
 ) -> Iterator[list[Cells | RowError]]:
-    """The rows of lines, of which so many stand before."""
+    """Yield the rows of lines, of which so many stand before."""
     reader = _reader(lines, delimiter)
     block: list[Cells | RowError] = []
     while True:
@@ -153,13 +153,13 @@ class ColumnReader:
         self._rows = rows
         columns = rows.columns
         self._latency = columns.latency
-        sizes = map(Column, columns.dims.values())
+        sizes = map(TableColumn, columns.dims.values())
         self._of_candidate = _names(columns.workload, *sizes, *rows.parameters.values())
         self._of_platform = _names(columns.device, columns.sms, columns.isolation)
         self._of_outcome = _names(columns.outcome, columns.error)
 
     def read(self, block: Block, origin: Origin, first: int) -> Iterator[Entry]:
-        """The measurements and rejects of a block.
+        """Yield the measurements and rejects of a block.
 
         Args:
             block: Its rows.
@@ -191,7 +191,7 @@ class ColumnReader:
             return origin.reject(str(error), row, number)
 
     def _records(self, table: Any) -> tuple[Records, Mask]:
-        """The measurements of rows of which nothing is unusual, and ``(n,)`` which these are."""
+        """Return the measurements of rows of which nothing is unusual, and ``(n,)`` which these are."""
         rows = self._rows
         candidate, candidates = _distinct(table, self._of_candidate, rows.candidate)
         platform, platforms = _distinct(table, self._of_platform, rows.platform)
@@ -251,19 +251,19 @@ def _numbers(texts: Any) -> tuple[FloatArray, Mask]:
 
 
 def _names(*fields: Any) -> list[str]:
-    """The columns of these fields, each once; a field that is a constant has none."""
+    """Return the columns of these fields, each once; a field that is a constant has none."""
     return list(dict.fromkeys(field.column for field in fields if hasattr(field, "column")))
 
 
 def _distinct(table: Any, names: Sequence[str], read: Callable[[Row], T]) -> tuple[Codes, list[T | None]]:
-    """What is made of each distinct combination of cells, None where it is not believed.
+    """Return what is made of each distinct combination of cells, None where it is not believed.
 
     Returns:
         ``(n,)`` position of each row's combination, and what is made of each.
     """
     if not names:
         return np.zeros(len(table), np.int64), [_believed(read, {})]
-    codes = number([codes_of(table[name]) for name in names])
+    codes = number_combinations([codes_of(table[name]) for name in names])
     first = np.unique(codes, return_index=True)[1]
     cells = table.select(names).take(pa.array(first)).to_pylist()
     return codes, [_believed(read, row) for row in cells]
@@ -286,6 +286,6 @@ def _taken(texts: Sequence[str], codes: Codes) -> Any:
 
 
 def _lists(values: FloatArray, given: Mask) -> Any:
-    """A column of lists: those values of each row that are given."""
+    """Return a column of lists: those values of each row that are given."""
     ends = np.cumsum(given.sum(axis=1), dtype=np.int32)
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), values[given])

@@ -8,7 +8,14 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from costmodel.dataset.sources._entry import PER_SECOND, EntryError, decision, factors, seconds, utc
+from costmodel.dataset.sources._entry import (
+    PER_SECOND,
+    EntryError,
+    to_decision,
+    to_factors,
+    to_seconds,
+    to_utc,
+)
 from costmodel.errors import CostModelError
 from costmodel.reading import read_toml
 from costmodel.records._candidate import Candidate, Config, Decision
@@ -25,7 +32,7 @@ _EXAMPLE = (
 )
 
 
-class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TableColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column that holds one thing a row.
 
     Attributes:
@@ -42,7 +49,7 @@ class ParameterColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         column: Its name.
-        type: ``number``, ``text``, or ``factors`` of a tiled loop.
+        type: ``number``, ``text``, or ``to_factors`` of a tiled loop.
         separator: What stands between factors, outermost first.
     """
 
@@ -87,17 +94,17 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         delimiter: What stands between the cells of a CSV file.
     """
 
-    workload: str | Column
+    workload: str | TableColumn
     parameters: dict[str, str | ParameterColumn]
     latency: LatencyColumns
-    outcome: Column | None = None
-    device: str | Column | None = None
-    sms: int | Column | None = None
-    isolation: str | Column = "whole"
+    outcome: TableColumn | None = None
+    device: str | TableColumn | None = None
+    sms: int | TableColumn | None = None
+    isolation: str | TableColumn = "whole"
     software: dict[str, str] = {}
-    measured_at: Column | None = None
-    visit: int | Column = 0
-    error: Column | None = None
+    measured_at: TableColumn | None = None
+    visit: int | TableColumn = 0
+    error: TableColumn | None = None
     dims: dict[str, str] = {}
     delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1)] = ","
 
@@ -114,7 +121,7 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Columns that a table must have, each once."""
         where = (self.device, self.sms, self.isolation)
         single = (self.workload, *where, self.outcome, self.measured_at, self.visit, self.error)
-        named = [field.column for field in single if isinstance(field, Column)]
+        named = [field.column for field in single if isinstance(field, TableColumn)]
         named += [parameter.column for parameter in self.typed_parameters.values()]
         return tuple(dict.fromkeys([*named, *self.dims.values(), *self.latency.columns]))
 
@@ -154,7 +161,7 @@ class RowReader:
         self._space = f"table-{content_id(sorted(self.parameters))[:6]}"
 
     def measurement(self, row: Row) -> Measurement:
-        """The measurement of a row: cells by the name of their column, texts or values of Arrow.
+        """Return the measurement of a row: cells by the name of their column, texts or values of Arrow.
 
         Raises:
             EntryError: A cell is not what its column must hold.
@@ -173,12 +180,12 @@ class RowReader:
         )
 
     def candidate(self, row: Row) -> Candidate:
-        """What was measured, from the cells of its workload and parameters."""
+        """Return what was measured, from the cells of its workload and parameters."""
         config = Config({name: self._decision(name, row[by.column]) for name, by in self.parameters.items()})
         return Candidate(_workload(self._workload_name(row)), self._space, config)
 
     def _workload_name(self, row: Row) -> str:
-        """The name that a row says, with the sizes that columns say behind it."""
+        """Return the name that a row says, with the sizes that columns say behind it."""
         sizes = (
             f"-{letter}{_integer(row[name], _MOST_SIZE, f'dims (column {name})')}"
             for letter, name in self.columns.dims.items()
@@ -186,7 +193,7 @@ class RowReader:
         return "".join([str(_cell(row, self.columns.workload, "")), *sizes])
 
     def _decision(self, name: str, cell: Any) -> Decision:
-        """The value of a parameter; texts, which repeat, are read once."""
+        """Return the value of a parameter; texts, which repeat, are read once."""
         if not isinstance(cell, str):
             return _parameter(name, cell, self.parameters[name])
         if (name, cell) not in self._decisions:
@@ -196,7 +203,7 @@ class RowReader:
         return self._decisions[name, cell]
 
     def outcome(self, row: Row) -> Outcome:
-        """How it ended."""
+        """Return how it ended."""
         text = _cell(row, self.columns.outcome, "ok")
         try:
             return Outcome(text)
@@ -210,10 +217,10 @@ class RowReader:
 
     def measured_at(self, row: Row) -> str:
         """When, in UTC; empty if unknown."""
-        return utc(_cell(row, self.columns.measured_at, ""))
+        return to_utc(_cell(row, self.columns.measured_at, ""))
 
     def ending(self, row: Row) -> tuple[Outcome, str]:
-        """How it ended, and the message that it has if it failed."""
+        """Return how it ended, and the message that it has if it failed."""
         return self.outcome(row), self.error(row)
 
     def error(self, row: Row) -> str:
@@ -230,7 +237,7 @@ class RowReader:
         if not numbers:
             raise EntryError("a row without a latency must have an outcome other than ok")
         per_second = PER_SECOND[latency.unit]
-        return tuple(seconds(number, per_second, "latencies") for number in numbers)
+        return tuple(to_seconds(number, per_second, "latencies") for number in numbers)
 
     def platform(self, row: Row) -> Platform:
         """Where, from the cells of device, isolation and SMs."""
@@ -252,16 +259,16 @@ class RowReader:
         return Platform(device, isolation, sms, sms, self._software)
 
     def _but_is(self, field: str, cell: Any) -> str:
-        """What a message adds on a wrong cell: its text, unless it is long or others were named."""
+        """Return what a message adds on a wrong cell: its text, unless it is long or others were named."""
         text, named = str(cell), self._wrong.setdefault(field, set())
         if len(text) <= 60 and len(named) < _MOST_NAMED:
             named.add(text)
         return f", but is {text!r}" if text in named else ""
 
 
-def _cell(row: Row, field: str | int | Column | None, default: str | int) -> Any:
-    """A constant, or what stands in a column and is meant by it."""
-    if not isinstance(field, Column):
+def _cell(row: Row, field: str | int | TableColumn | None, default: str | int) -> Any:
+    """Return a constant, or what stands in a column and is meant by it."""
+    if not isinstance(field, TableColumn):
         return default if field is None else field
     cell = row[field.column]
     if cell is None:
@@ -285,7 +292,7 @@ def _is_empty(cell: Any) -> bool:
 
 
 def _split(cell: Any, separator: str) -> list[Any]:
-    """The values of a cell; Arrow may have them as a list."""
+    """Return the values of a cell; Arrow may have them as a list."""
     return cell if isinstance(cell, list) else [] if cell is None else _text(cell).split(separator)
 
 
@@ -315,9 +322,9 @@ def _parameter(name: str, cell: Any, column: ParameterColumn) -> Decision:
         return _text(cell)
     if column.type == "factors":
         parts = _split(cell, column.separator)
-        return factors([_number(part, f"factors (column {column.column})") for part in parts])
+        return to_factors([_number(part, f"factors (column {column.column})") for part in parts])
     try:
-        return decision(_number(cell, f"values of column {column.column}"))
+        return to_decision(_number(cell, f"values of column {column.column}"))
     except EntryError as error:
         raise EntryError(
             f"{error}; if they are texts, write `{name} = {{ column = {json.dumps(column.column)}, type = "
@@ -335,7 +342,7 @@ def _workload(name: str) -> Workload:
 
 @lru_cache(maxsize=1024)
 def _device(name: Any) -> Device | None:
-    """The device of that name; None if it is not known."""
+    """Return the device of that name; None if it is not known."""
     try:
         return find_device(str(name))
     except CostModelError:

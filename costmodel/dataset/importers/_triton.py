@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, decision, seconds
+from costmodel.dataset.sources._entry import EntryError, to_decision, to_seconds
 from costmodel.dataset.sources._foreign import (
     find_given_workload,
     foreign_workload,
@@ -28,11 +28,11 @@ from costmodel.dataset.sources._platform_file import (
     PlatformFile,
     add_software,
     find_named_device,
+    find_platform_file,
     locate,
-    needed_platform,
-    platform_file_for,
+    require_platform,
 )
-from costmodel.dataset.sources._source import Choice, Entry, Origin, Reject, Repair, Source
+from costmodel.dataset.sources._source import Choice, Entry, FileContents, Origin, Reject, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Decision
 from costmodel.records._measurement import Measurement, Outcome
@@ -44,7 +44,7 @@ _SIZE = r"[1-9]\d{0,14}"
 _NAME = re.compile(rf"E=({_SIZE}),N=({_SIZE}),device_name=([^,]+)(.*)\.json(?:\.gz)?", re.ASCII)
 
 
-def read_moe(file: InputFile, options: ReadOptions) -> Source:
+def read_moe(file: InputFile, options: ReadOptions) -> FileContents:
     """Read the choices of a file; its name says the experts, the device and the types.
 
     Raises:
@@ -58,9 +58,9 @@ def read_moe(file: InputFile, options: ReadOptions) -> Source:
         )
     experts, columns, device, variant = found.groups()
     name = device.replace("_", " ")
-    where = locate(find_named_device(name), name, platform_file_for(file.path, options.platform))
+    where = locate(find_named_device(name), name, find_platform_file(file.path, options.platform))
     dims = {"e": int(experts), "n": int(columns)}
-    return Source.of(file.path, _choices(file, variant, dims, where.platform))
+    return FileContents.of(file.path, _choices(file, variant, dims, where.platform))
 
 
 def _choices(
@@ -81,7 +81,7 @@ def _choice(tokens: str, config: Any, variant: str, dims: dict[str, int], platfo
     if not re.fullmatch(_SIZE, tokens, re.ASCII) or not isinstance(config, dict) or not config:
         raise EntryError("an entry must be a number of tokens with a config")
     workload = foreign_workload("moe", "fused_moe", variant, {**dims, "m": int(tokens)})
-    decisions = {name: decision(value) for name, value in config.items()}
+    decisions = {name: to_decision(value) for name, value in config.items()}
     return Choice(make_candidate("moe", workload, decisions, None), platform)
 
 
@@ -89,7 +89,7 @@ _TIMINGS = "configs_timings"
 _NOT_CHOSEN = ("pre_hook",)  # of a config: it prepares the inputs
 
 
-def read_triton_autotune(file: InputFile, options: ReadOptions) -> Source:
+def read_triton_autotune(file: InputFile, options: ReadOptions) -> FileContents:
     """Read a cache. The file's name is the kernel's, and its platform is said beside it.
 
     Raises:
@@ -98,8 +98,8 @@ def read_triton_autotune(file: InputFile, options: ReadOptions) -> Source:
     key = file.document.fields.get("key")
     if not isinstance(key, list):
         raise CostModelError(f"{file.path} must be a cache of triton.autotune, but its `key` is no list.")
-    where = needed_platform(platform_file_for(file.path, options.platform), file.path)
-    return Source.of(file.path, _entries(file, key, where, options))
+    where = require_platform(find_platform_file(file.path, options.platform), file.path)
+    return FileContents.of(file.path, _entries(file, key, where, options))
 
 
 def _entries(file: InputFile, key: list[Any], where: PlatformFile, options: ReadOptions) -> Iterator[Entry]:
@@ -141,7 +141,7 @@ def _measurement(entry: Any, workload: Workload, given: Workload | None, platfor
         candidate=make_candidate("triton", workload, decisions, given),
         platform=platform,
         outcome=Outcome.COMPILE_ERROR if failed else Outcome.OK,
-        latencies_s=() if failed else (seconds(median_ms, 1e3, "timings"),),
+        latencies_s=() if failed else (to_seconds(median_ms, 1e3, "timings"),),
         runs_per_repeat=0 if failed else 1,
         l2_policy="flushed",  # as triton.testing.do_bench does before each run
         measured_at="",
@@ -157,4 +157,4 @@ def _decide(config: Mapping[str, Any]) -> dict[str, Decision]:
     others = {name: value for name, value in config.items() if name not in ("kwargs", *_NOT_CHOSEN)}
     if own.keys() & others.keys():
         raise EntryError("a parameter of a kernel must not have the name of one of Triton's")
-    return {name: decision(value) for name, value in {**own, **others}.items() if value is not None}
+    return {name: to_decision(value) for name, value in {**own, **others}.items() if value is not None}

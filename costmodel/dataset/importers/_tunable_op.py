@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_number, seconds
+from costmodel.dataset.sources._entry import EntryError, read_number, to_seconds
 from costmodel.dataset.sources._foreign import foreign_workload
-from costmodel.dataset.sources._platform_file import PlatformFile, needed_platform, platform_file_for
-from costmodel.dataset.sources._source import Entry, Origin, Source
+from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
+from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
@@ -28,9 +28,9 @@ _PRODUCT = re.compile(
 _CELLS = 4
 
 
-def read_tunable_op(file: InputFile, options: ReadOptions) -> Source:
-    where = needed_platform(platform_file_for(file.path, options.platform), file.path)
-    return Source.of(file.path, _entries(file.path, where))
+def read_tunable_op(file: InputFile, options: ReadOptions) -> FileContents:
+    where = require_platform(find_platform_file(file.path, options.platform), file.path)
+    return FileContents.of(file.path, _entries(file.path, where))
 
 
 def _entries(path: Path, where: PlatformFile) -> Iterator[Entry]:
@@ -65,7 +65,7 @@ def _measurement(cells: Sequence[str], platform: Platform) -> Measurement:
         candidate=Candidate(_workload(operator, parameters), "tunable_op", Config({"solution": solution})),
         platform=platform,
         outcome=Outcome.OK,
-        latencies_s=(seconds(read_number(time_ms, "milliseconds"), 1e3, "milliseconds"),),
+        latencies_s=(to_seconds(read_number(time_ms, "milliseconds"), 1e3, "milliseconds"),),
         runs_per_repeat=1,
         measured_at="",
     )

@@ -17,9 +17,9 @@ from costmodel.dataset.importers._metaschedule import NO_REASON
 from costmodel.dataset.importers._metaschedule_traces import ForeignKernels, config_of_trace
 from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, seconds, utc
-from costmodel.dataset.sources._platform_file import find_named_device, platform_file_for
-from costmodel.dataset.sources._source import Origin, Reject, Source
+from costmodel.dataset.sources._entry import EntryError, to_seconds, to_utc
+from costmodel.dataset.sources._platform_file import find_named_device, find_platform_file
+from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.records._candidate import Candidate
 from costmodel.records._line_file import LineFile
 from costmodel.records._measurement import Measurement, Outcome
@@ -61,17 +61,17 @@ class _Target(msgspec.Struct):
     kind: str
 
 
-def read_tuned_database(file: InputFile, options: ReadOptions) -> Source:
+def read_tuned_database(file: InputFile, options: ReadOptions) -> FileContents:
     """Read what was tuned.
 
     Raises:
         CostModelError: The file is damaged before its last line.
     """
-    return Source.of(file.path, _entries(file.path, options, TraceWorker.shared()))
+    return FileContents.of(file.path, _entries(file.path, options, TraceWorker.shared()))
 
 
 def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
-    origin, found = Origin.of(path), platform_file_for(path, options.platform)
+    origin, found = Origin.of(path), find_platform_file(path, options.platform)
     programs: dict[str, tuple[str, str]] = {}
     devices: dict[str, Device] = {}
     visits: dict[tuple[str, str], int] = {}
@@ -110,7 +110,7 @@ def _measurement(
     """
     if entry.program not in programs:
         raise EntryError("a measurement must stand behind its program")
-    latencies_s = tuple(seconds(latency, 1.0, "latencies") for latency in entry.latencies_s)
+    latencies_s = tuple(to_seconds(latency, 1.0, "latencies") for latency in entry.latencies_s)
     candidate = _candidate(entry, programs[entry.program], platform.device.kind, worker)
     key = candidate.candidate_id, platform.platform_id
     visits[key] = visits.get(key, -1) + 1
@@ -121,7 +121,7 @@ def _measurement(
         latencies_s=latencies_s,
         runs_per_repeat=1 if latencies_s else 0,
         visit=min(visits[key], 1),
-        measured_at=utc(entry.measured_at),
+        measured_at=to_utc(entry.measured_at),
         error="" if latencies_s else NO_REASON,
     )
 

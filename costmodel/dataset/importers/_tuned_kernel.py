@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from costmodel.dataset.sources._entry import EntryError, decision
+from costmodel.dataset.sources._entry import EntryError, to_decision
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Device, Platform, part_of
@@ -69,7 +69,7 @@ class TunedKernel:
         Raises:
             EntryError: If a value is not among those of its parameter.
         """
-        decisions = {name: decision(values[name]) for name in self.parameters}
+        decisions = {name: to_decision(values[name]) for name in self.parameters}
         if any(value not in self.parameters[name] for name, value in decisions.items()):
             raise EntryError("a parameter's value must be among those of tune_params")
         return decisions
@@ -99,7 +99,7 @@ class TunedKernel:
 
 
 def _share_of(whole: Platform, percentage: float) -> Platform:
-    """A green context of at least so many percent of a device's SMs, as Kernel Tuner asks for it."""
+    """Return a green context of at least so many percent of a device's SMs, as Kernel Tuner asks for it."""
     if not 0 < percentage <= 100:
         raise EntryError(f"{SM_PERCENTAGE} must be above 0 and at most 100")
     device = whole.device

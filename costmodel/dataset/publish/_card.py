@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.dataset.publish._describe import Description
+from costmodel.dataset.publish._describe import DatasetDescription
 from costmodel.dataset.publish._plots import COVERAGE_PLOT, GAP_PLOT, NOISE_PLOT
 from costmodel.dataset.publish._summary import summary_tables
 from costmodel.dataset.table._files import SUMS_NAME
@@ -138,7 +138,7 @@ def write_held_header(header: CardHeader, folder: Path) -> None:
 
 
 def read_held_header(folder: Path) -> CardHeader:
-    """The author's part of the card of a dataset in parts.
+    """Return the author's part of the card of a dataset in parts.
 
     Raises:
         CostModelError: It is not in its folder, or damaged.
@@ -146,8 +146,8 @@ def read_held_header(folder: Path) -> CardHeader:
     return read_json(folder / HEADER_NAME, CardHeader, "the texts of a dataset's card")
 
 
-def render_card(header: CardHeader, description: Description, *, in_parts: bool = False) -> str:
-    """The card in Markdown.
+def render_card(header: CardHeader, description: DatasetDescription, *, in_parts: bool = False) -> str:
+    """Return the card in Markdown.
 
     Args:
         header: The author's part.

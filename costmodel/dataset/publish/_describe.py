@@ -27,9 +27,9 @@ from costmodel.dataset.splits._similarity import (
     similarity_of,
     task_agreements,
 )
-from costmodel.dataset.table._columns import lengths_of, reduced
+from costmodel.dataset.table._columns import lengths_of, reduce_lists
 from costmodel.dataset.table._dataset import Dataset
-from costmodel.dataset.table._read import DatasetLike, Track, iter_datasets, untracked
+from costmodel.dataset.table._read import DatasetLike, Track, iter_datasets, show_nothing
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import Platform
 
@@ -86,7 +86,9 @@ def describe_noise(repeats: ArrayLike, shifts: pd.DataFrame) -> Noise:
 def repeat_spreads(measurements: pd.DataFrame) -> NDArray[np.float64]:
     """(slowest - fastest) / median over the repeats of each measurement that is ok."""
     ok = measurements[measurements["outcome"] == "ok"]
-    spreads: NDArray[np.float64] = reduced(pa.array(ok["latencies_s"]), _width) / ok["latency_s"].to_numpy()
+    spreads: NDArray[np.float64] = (
+        reduce_lists(pa.array(ok["latencies_s"]), _width) / ok["latency_s"].to_numpy()
+    )
     return spreads
 
 
@@ -118,7 +120,7 @@ def _power_of_ten(exponent: int) -> str:
 
 
 @dataclass(frozen=True)
-class Description:
+class DatasetDescription:
     """Contents of a dataset in figures.
 
     Attributes:
@@ -159,7 +161,7 @@ class Description:
     coverage: tuple[Coverage, ...]
 
 
-def describe(dataset: DatasetLike | None = None) -> Description:
+def describe(dataset: DatasetLike | None = None) -> DatasetDescription:
     """Describe a dataset with at least one measurement; see ``load_dataset`` for the argument."""
     return Describer.of(dataset).description()
 
@@ -182,7 +184,7 @@ class Describer:
         self._agreements: list[pd.DataFrame] = []
 
     @classmethod
-    def of(cls, dataset: DatasetLike | None = None, track: Track = untracked) -> Self:
+    def of(cls, dataset: DatasetLike | None = None, track: Track = show_nothing) -> Self:
         """Make a describer of a dataset. A dataset that is not loaded is read one workload at a time.
 
         Args:
@@ -225,11 +227,11 @@ class Describer:
         """Return the ``visit_shifts`` of all parts."""
         return pd.concat(self._shifts, ignore_index=True)
 
-    def description(self) -> Description:
+    def description(self) -> DatasetDescription:
         """Describe all parts together. They must contain at least one measurement."""
         budgets = describe_budgets(self._tasks, self._platforms.values())
         days = self._days or {"unknown"}
-        return Description(
+        return DatasetDescription(
             workloads=len(self._working_kernels),
             candidates=self._candidates,
             kernels=len(np.unique(np.concatenate(self._kernels))) or None,
@@ -250,7 +252,7 @@ class Describer:
 
 
 def _working_kernels(dataset: Dataset) -> dict[str, int]:
-    """Kernels of each workload that work wherever they were measured."""
+    """Return kernels of each workload that work wherever they were measured."""
     frame = dataset.measurements
     fails = frame["candidate"][frame["outcome"] != Outcome.OK].unique()
     working = frame[~frame["candidate"].isin(fails)]

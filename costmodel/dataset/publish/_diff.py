@@ -10,8 +10,8 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.publish._describe import Quantiles, quantiles
 from costmodel.dataset.sources._spool import RecordSpool
-from costmodel.dataset.table._compare import differing, keys_of
-from costmodel.dataset.table._read import DatasetLike, Track, iter_records, untracked
+from costmodel.dataset.table._compare import find_differences, keys_of
+from costmodel.dataset.table._read import DatasetLike, Track, iter_records, show_nothing
 from costmodel.dataset.table._records import Records
 
 
@@ -81,7 +81,7 @@ def diff(left: Iterable[Records], right: Iterable[Records]) -> Diff:
     )
 
 
-def diff_datasets(first: DatasetLike, second: DatasetLike, track: Track = untracked) -> Diff:
+def diff_datasets(first: DatasetLike, second: DatasetLike, track: Track = show_nothing) -> Diff:
     """Compare two datasets.
 
     Args:
@@ -117,7 +117,7 @@ class _Compared:
         keys = keys_of(both)
         a, b = _last_of_key(keys, 0, len(left)), _last_of_key(keys, len(left), len(both))
         _, of_left, of_right = np.intersect1d(keys[a], keys[b], assume_unique=True, return_indices=True)
-        differs = differing(both, a[of_left], b[of_right])
+        differs = find_differences(both, a[of_left], b[of_right])
         changed = np.logical_or.reduce([*differs.values(), np.zeros(len(of_left), np.bool_)])
         first, second = a[of_left][changed], b[of_right][changed]
         latency_s = both.latency_s
@@ -141,6 +141,6 @@ class _Compared:
 
 
 def _last_of_key(keys: Positions, start: int, end: int) -> Positions:
-    """Position of the last measurement of each key from a start to an end."""
+    """Return position of the last measurement of each key from a start to an end."""
     _, backwards = np.unique(keys[start:end][::-1], return_index=True)
     return end - 1 - backwards

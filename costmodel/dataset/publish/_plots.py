@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.publish._describe import Description
+from costmodel.dataset.publish._describe import DatasetDescription
 from costmodel.dataset.publish._tasks import Budget, Coverage
 from costmodel.errors import CostModelError
 from costmodel.records._workload import Workload
@@ -23,7 +23,7 @@ COVERAGE_PLOT = "coverage.png"
 _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
 
 
-def write_plots(description: Description, shifts: pd.DataFrame, folder: Path) -> tuple[str, ...]:
+def write_plots(description: DatasetDescription, shifts: pd.DataFrame, folder: Path) -> tuple[str, ...]:
     """Write all pictures into a folder and return their file names.
 
     Args:
@@ -44,7 +44,7 @@ def write_plots(description: Description, shifts: pd.DataFrame, folder: Path) ->
     return GAP_PLOT, NOISE_PLOT, COVERAGE_PLOT
 
 
-def plot_budget_gap(description: Description, file: Path) -> None:
+def plot_budget_gap(description: DatasetDescription, file: Path) -> None:
     """Heat map of the budget gap, operator kind x budget, one device below the other.
 
     A cell has the geometric mean over the kind's workloads, and an exclamation mark where a choice fails.
@@ -58,7 +58,7 @@ def plot_budget_gap(description: Description, file: Path) -> None:
     _draw_heat_maps(panels, title, "YlOrRd", file)
 
 
-def plot_coverage(description: Description, file: Path) -> None:
+def plot_coverage(description: DatasetDescription, file: Path) -> None:
     """Heat map of the share of known candidates that a platform measured, with the flatness in each cell.
 
     A cell has the candidates of all workloads of a kind, and the median of their flatness.
@@ -97,7 +97,7 @@ def _panel(
     of_task: Mapping[tuple[str, str], T],
     cell: Callable[[list[T]], tuple[float, str]],
 ) -> _Panel:
-    """The heat map of a device, each cell made of what is known of its tasks."""
+    """Return the heat map of a device, each cell made of what is known of its tasks."""
     of_kind: dict[str, list[str]] = {}
     for workload in dict.fromkeys(workload for workload, _ in of_task):
         of_kind.setdefault(_kind(workload), []).append(workload)
@@ -171,7 +171,7 @@ def _draw_heat_maps(panels: Sequence[_Panel], title: str, colours: str, file: Pa
 
 
 def _verbatim(text: str) -> str:
-    """The text without mathematics: matplotlib reads what stands between two dollars as TeX."""
+    """Return the text without mathematics: matplotlib reads what stands between two dollars as TeX."""
     return text.replace("$", r"\$")
 
 

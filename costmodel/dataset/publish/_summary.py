@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from costmodel.dataset.publish._describe import Description, Quantiles
+from costmodel.dataset.publish._describe import DatasetDescription, Quantiles
 from costmodel.dataset.publish._tasks import Coverage, Task
 from costmodel.report._table import TextTable
 
 
-def summary_tables(description: Description) -> tuple[TextTable, ...]:
+def summary_tables(description: DatasetDescription) -> tuple[TextTable, ...]:
     """Return all tables, the most general first."""
     return (
         _count_table(description),
@@ -22,7 +22,7 @@ def summary_tables(description: Description) -> tuple[TextTable, ...]:
     )
 
 
-def _count_table(description: Description) -> TextTable:
+def _count_table(description: DatasetDescription) -> TextTable:
     best_only = sum(task.configs == 1 for task in description.tasks)
     rows = [
         ("workloads", description.workloads),
@@ -37,7 +37,7 @@ def _count_table(description: Description) -> TextTable:
     return TextTable("Counts", ("what", "count"), cells)
 
 
-def _workload_table(description: Description) -> TextTable:
+def _workload_table(description: DatasetDescription) -> TextTable:
     tasks_of: dict[str, list[Task]] = {}
     for task in description.tasks:
         tasks_of.setdefault(task.workload, []).append(task)
@@ -55,7 +55,7 @@ def _workload_table(description: Description) -> TextTable:
     return TextTable("Measurements by workload", header, tuple(rows))
 
 
-def _platform_table(description: Description) -> TextTable:
+def _platform_table(description: DatasetDescription) -> TextTable:
     rows = (
         (
             budget.platform,
@@ -70,7 +70,7 @@ def _platform_table(description: Description) -> TextTable:
     return TextTable("Measurements and budget gap by platform", header, tuple(rows))
 
 
-def _noise_table(description: Description) -> TextTable:
+def _noise_table(description: DatasetDescription) -> TextTable:
     noise = description.noise
     rows = (
         ("repeats of a measurement, (max - min) / median", noise.repeats),
@@ -81,7 +81,7 @@ def _noise_table(description: Description) -> TextTable:
     return TextTable("Noise", header, tuple((name, *_quantile_cells(q)) for name, q in rows))
 
 
-def _pair_table(description: Description) -> TextTable:
+def _pair_table(description: DatasetDescription) -> TextTable:
     rows = (
         (
             f"{pair.first}, {pair.second}",
@@ -96,7 +96,7 @@ def _pair_table(description: Description) -> TextTable:
     return TextTable("Similarity of devices", header, tuple(rows))
 
 
-def _coverage_table(description: Description) -> TextTable:
+def _coverage_table(description: DatasetDescription) -> TextTable:
     cells_of: dict[str, list[Coverage]] = {cell.platform: [] for cell in description.coverage}
     for cell in description.coverage:
         if cell.measured:
@@ -111,7 +111,7 @@ def _coverage_table(description: Description) -> TextTable:
 
 
 def _coverage_cells(cells: list[Coverage]) -> tuple[str, ...]:
-    """What was measured of the known candidates; median, least and most flatness."""
+    """Return what was measured of the known candidates; median, least and most flatness."""
     measured, known = sum(cell.measured for cell in cells), sum(cell.known for cell in cells)
     flatness = [cell.near_best_share for cell in cells if not np.isnan(cell.near_best_share)]
     spread = (np.median(flatness), min(flatness), max(flatness)) if flatness else ()
@@ -119,7 +119,7 @@ def _coverage_cells(cells: list[Coverage]) -> tuple[str, ...]:
     return f"{measured:,} of {known:,}", f"{measured / known:.1%}", *shares
 
 
-def _gap_table(description: Description, device: str) -> TextTable:
+def _gap_table(description: DatasetDescription, device: str) -> TextTable:
     budgets = [budget for budget in description.budgets if budget.device == device]
     gaps = {(task.workload, task.platform): task.budget_gap for task in description.tasks}
     workloads = dict.fromkeys(task.workload for task in description.tasks)
@@ -129,8 +129,8 @@ def _gap_table(description: Description, device: str) -> TextTable:
     return TextTable(title, header, tuple(rows))
 
 
-def _outcome_cells(description: Description, tasks: Iterable[Task]) -> tuple[str, ...]:
-    """Measurements of these tasks, one cell for each outcome that the dataset has."""
+def _outcome_cells(description: DatasetDescription, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """Return measurements of these tasks, one cell for each outcome that the dataset has."""
     outcomes = [task.outcomes for task in tasks]
     return tuple(f"{sum(counts.get(name, 0) for counts in outcomes):,}" for name in description.outcomes)
 

@@ -73,7 +73,7 @@ class Budget:
 
 
 def describe_tasks(dataset: Dataset) -> tuple[Task, ...]:
-    """Each task, by workload, then device, SMs and isolation."""
+    """Return each task, by workload, then device, SMs and isolation."""
     rows = dataset.rows
     choices = _whole_device_choices(rows)
     outcomes = _outcomes_by_task(dataset)
@@ -88,7 +88,7 @@ def describe_tasks(dataset: Dataset) -> tuple[Task, ...]:
 
 
 def describe_budgets(tasks: Iterable[Task], platforms: Iterable[Platform]) -> tuple[Budget, ...]:
-    """Each platform, by device, SMs and isolation."""
+    """Return each platform, by device, SMs and isolation."""
     known = [task for task in tasks if not np.isnan(task.budget_gap)]
     return tuple(
         _budget(platform, [task for task in known if task.platform == platform.name])
@@ -101,7 +101,7 @@ def _platform_order(platform: Platform) -> tuple[str, int, str]:
 
 
 def _whole_device_choices(rows: pd.DataFrame) -> dict[tuple[str, str], int]:
-    """The whole-device choice of each (workload, device), where any kernel works with the most SMs."""
+    """Return the whole-device choice of each (workload, device), where any kernel works with the most SMs."""
     groups = ["workload", "device"]
     most = rows["sms_granted"] == rows.groupby(groups)["sms_granted"].transform("max")
     working = rows[most & np.isfinite(rows["latency_s"])]
@@ -208,7 +208,7 @@ def count_candidates(dataset: Dataset) -> CandidateCounts:
 def describe_coverage(
     counts: CandidateCounts, tasks: Iterable[Task], platforms: Iterable[str]
 ) -> tuple[Coverage, ...]:
-    """Each workload on each platform, by workload, in the order of ``platforms`` (names)."""
+    """Return each workload on each platform, by workload, in the order of ``platforms`` (names)."""
     flatness = {(task.workload, task.platform): task.near_best_share for task in tasks}
     names = list(dict.fromkeys(platforms))
     return tuple(

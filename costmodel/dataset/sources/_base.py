@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from costmodel.dataset.sources._document import Document
-from costmodel.dataset.sources._source import Source
+from costmodel.dataset.sources._source import FileContents
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 from costmodel.reading import open_unpacked, refusing
 from costmodel.records._workload import Workload
@@ -85,4 +85,4 @@ class InputFile:
 
 # Reads what a file of one format holds; raises a ``CostModelError`` where it is damaged, or needs an option
 # that is not given.
-Reader = Callable[[InputFile, ReadOptions], Source]
+Reader = Callable[[InputFile, ReadOptions], FileContents]

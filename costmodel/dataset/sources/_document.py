@@ -54,7 +54,7 @@ class JsonWindow:
         return self._before + self._at
 
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """Return the next character that is no space; empty at the end."""
         while True:
             found = _SPACE.match(self._text, self._at)
             assert found
@@ -130,7 +130,7 @@ def _check_escapes(text: str) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, of which no key may be lost."""
+    """Return a JSON object, of which no key may be lost."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("each key of an object must be unique, but one occurs twice")
@@ -202,11 +202,11 @@ class Document:
         return cls(path, what, fields, counts, closed)
 
     def __contains__(self, name: str) -> bool:
-        """Whether it has a field of this name."""
+        """Tell whether it has a field of this name."""
         return name in self.fields or name in self.counts
 
     def entries(self, name: str) -> Iterator[tuple[str, Any]]:
-        """The entries of a field that is streamed, in order, with their keys; an empty one in a list.
+        """Yield the entries of a field that is streamed, in order, with their keys; an empty one in a list.
 
         Raises:
             CostModelError: The file cannot be read any more.
@@ -250,7 +250,7 @@ def _parts_of(path: Path, what: str, most_bytes: int) -> Iterator[_Part]:
 
 
 def _parts(text: JsonWindow) -> Iterator[_Part]:
-    """The parts of a document in order.
+    """Yield the parts of a document in order.
 
     Raises:
         ValueError: It is no JSON object.
@@ -275,7 +275,7 @@ def _parts(text: JsonWindow) -> Iterator[_Part]:
 
 
 def _entries(text: JsonWindow, name: str) -> Generator[_Entry, None, bool]:
-    """The entries of a field; returns whether the text ends behind one, which an object's may."""
+    """Yield the entries of a field; returns whether the text ends behind one, which an object's may."""
     opening = _STREAMED[name]
     text.expect(opening)
     more = not text.take(_CLOSING[opening])

@@ -34,8 +34,8 @@ class EntryError(Exception):
     """
 
 
-def seconds(value: float, per_second: float, what: str) -> float:
-    """A latency in seconds.
+def to_seconds(value: float, per_second: float, what: str) -> float:
+    """Return a latency in seconds.
 
     Args:
         value: The number in the file.
@@ -52,8 +52,8 @@ def seconds(value: float, per_second: float, what: str) -> float:
     return float(value) / per_second
 
 
-def decision(value: Any) -> Decision:
-    """A parameter's value; true is 1 and 2.0 is 2, so that one config has one identity in all files.
+def to_decision(value: Any) -> Decision:
+    """Return a parameter's value; true is 1 and 2.0 is 2, so that one config has one identity in all files.
 
     Raises:
         EntryError: It is neither a text nor a number.
@@ -89,11 +89,11 @@ def read_decision(text: str) -> Decision:
     Raises:
         EntryError: It is a number beyond 2**53.
     """
-    return decision(read_number(text, "values") if _NUMBER.fullmatch(text) else text)
+    return to_decision(read_number(text, "values") if _NUMBER.fullmatch(text) else text)
 
 
-def factors(values: Any) -> tuple[int, ...]:
-    """The factors of a tiled loop.
+def to_factors(values: Any) -> tuple[int, ...]:
+    """Return the factors of a tiled loop.
 
     Raises:
         EntryError: They are not a list of positive integers.
@@ -104,8 +104,8 @@ def factors(values: Any) -> tuple[int, ...]:
     return tuple(values)
 
 
-def utc(timestamp: Any) -> str:
-    """The time in UTC; empty if it is not given or does not say its zone.
+def to_utc(timestamp: Any) -> str:
+    """Return the time in UTC; empty if it is not given or does not say its zone.
 
     Raises:
         EntryError: It is no time.
@@ -124,13 +124,13 @@ _MOST_MS = 1e300
 Show = Callable[[Sequence[Measurement]], Mapping[str, Any]]
 
 
-def with_records(records: Sequence[Measurement], show: Show) -> dict[str, Any]:
-    """The entry of a foreign format that stands for these records."""
+def attach_records(records: Sequence[Measurement], show: Show) -> dict[str, Any]:
+    """Return the entry of a foreign format that stands for these records."""
     return {**show(records), KEY: msgspec.to_builtins(list(records))}
 
 
-def records_behind(entry: Any, show: Show) -> list[Measurement]:
-    """The records behind an entry, the inverse of ``with_records``.
+def read_attached_records(entry: Any, show: Show) -> list[Measurement]:
+    """Return the records behind an entry, the inverse of ``attach_records``.
 
     Raises:
         EntryError: It has none, or shows something else than they do.
@@ -147,6 +147,6 @@ def records_behind(entry: Any, show: Show) -> list[Measurement]:
     return records
 
 
-def milliseconds(latencies_s: Sequence[float]) -> list[float]:
+def to_milliseconds(latencies_s: Sequence[float]) -> list[float]:
     """Repeats in the unit of Kernel Tuner and T4."""
     return [min(latency * 1e3, _MOST_MS) for latency in latencies_s]

@@ -103,7 +103,7 @@ def read_platform_file(path: Path) -> PlatformFile:
     )
 
 
-def platform_file_for(path: Path, named: Path | None) -> PlatformFile | None:
+def find_platform_file(path: Path, named: Path | None) -> PlatformFile | None:
     """The platform of a foreign file: that of ``<file name>.platform.toml`` beside it, or of the named file.
 
     Raises:
@@ -115,8 +115,8 @@ def platform_file_for(path: Path, named: Path | None) -> PlatformFile | None:
     return read_platform_file(named) if named else None
 
 
-def needed_platform(found: PlatformFile | None, path: Path) -> PlatformFile:
-    """The platform of a file whose format says none.
+def require_platform(found: PlatformFile | None, path: Path) -> PlatformFile:
+    """Return the platform of a file whose format says none.
 
     Raises:
         CostModelError: It is not known.

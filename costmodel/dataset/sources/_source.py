@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from costmodel.dataset.sources._spool import RecordSpool
-from costmodel.dataset.table._files import sha256_of
+from costmodel.dataset.table._files import hash_file
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
@@ -85,7 +85,7 @@ Entry = Measurement | Records | Choice | Reject | Repair | Overhead
 
 
 @dataclass(frozen=True)
-class Source:
+class FileContents:
     """What was read from one file.
 
     Attributes:
@@ -189,13 +189,13 @@ class Origin:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """The file's name and checksum.
+        """Return the file's name and checksum.
 
         Raises:
             CostModelError: It cannot be read.
         """
         try:
-            return cls(path.name, sha256_of(path))
+            return cls(path.name, hash_file(path))
         except OSError as error:
             raise CostModelError(f"Cannot read {path}: {error.strerror}.") from None
 
@@ -205,7 +205,7 @@ class Origin:
         return f"{self.name} sha256:{self.sha256[:16]}"
 
     def reject(self, reason: str, entry: Any, number: int | None = None) -> Reject:
-        """What cannot be believed of this file.
+        """Return what cannot be believed of this file.
 
         Args:
             reason: What must hold and does not.

@@ -51,7 +51,7 @@ class RecordSpool(Collection[Measurement]):
 
     @classmethod
     def of_parts(cls, parts: Iterable[Records]) -> "RecordSpool":
-        """All measurements of some parts."""
+        """Return all measurements of some parts."""
         spool = cls()
         for part in parts:
             spool.append(part)
@@ -63,7 +63,7 @@ class RecordSpool(Collection[Measurement]):
         return self._blocks.keys() | self._waiting.keys()
 
     def of(self, workload: str) -> Records:
-        """The measurements of a workload (by name), in the order in which they were added."""
+        """Return the measurements of a workload (by name), in the order in which they were added."""
         written = [self._read(block) for block in self._blocks.get(workload, ())]
         return Records.concat([*written, *self._waiting.get(workload, ())])
 
@@ -74,16 +74,16 @@ class RecordSpool(Collection[Measurement]):
         self.__init__(self._most_in_memory)  # type: ignore[misc]
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return self._count
 
     def __iter__(self) -> Iterator[Measurement]:
-        """All of them, by workload."""
+        """Yield all of them, by workload."""
         for workload in sorted(self.workloads):
             yield from self.of(workload).measurements()
 
     def __contains__(self, record: object) -> bool:
-        """Whether a measurement is there."""
+        """Tell whether a measurement is there."""
         return isinstance(record, Measurement) and any(
             each == record for each in self.of(record.candidate.workload.name).measurements()
         )

@@ -30,11 +30,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
+from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
-from costmodel.dataset.table._dataset import Dataset, DatasetFile, named
+from costmodel.dataset.table._dataset import Dataset, DatasetFile, make_categorical
 from costmodel.dataset.table._files import add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
@@ -56,7 +56,7 @@ def run_lengths(taken: Mask) -> list[int]:
 
 
 def taken_by(runs: Sequence[int], n: int) -> Mask:
-    """The ``(n,)`` mask that has these runs, the inverse of ``run_lengths``.
+    """Return the ``(n,)`` mask that has these runs, the inverse of ``run_lengths``.
 
     Raises:
         ValueError: They are no runs of so many rows.
@@ -216,7 +216,7 @@ def _from_file(dataset: Dataset, said: _File) -> Split:
     # What is said of canonical places, by position in the rows.
     place = np.argsort(order)
     # What is kept for the final report is not there to learn from.
-    kept = kept_for_final_report(dataset) & (said.strategy != FINAL_REPORT)
+    kept = find_final_report(dataset) & (said.strategy != FINAL_REPORT)
     folds = []
     for fold in said.folds:
         test, shots = (taken_by(runs, len(order))[place] for runs in (fold.test, fold.shots))
@@ -226,8 +226,10 @@ def _from_file(dataset: Dataset, said: _File) -> Split:
 
 
 def _canonical_order(dataset: Dataset) -> NDArray[np.intp]:
-    """Positions of the rows in the order by which the file names them."""
+    """Return positions of the rows in the order by which the file names them."""
     rows = dataset.rows
-    platforms = named(rows["platform"].to_numpy(), [platform.name for platform in dataset.platforms])
-    ids = named(rows["candidate"].to_numpy(), dataset.columns.ids)
+    platforms = make_categorical(
+        rows["platform"].to_numpy(), [platform.name for platform in dataset.platforms]
+    )
+    ids = make_categorical(rows["candidate"].to_numpy(), dataset.columns.ids)
     return np.lexsort((ids.codes, platforms.codes, rows["workload"].cat.codes))

@@ -63,7 +63,7 @@ def write_final_shapes(dataset: Dataset) -> Path:
     return folder / FILE_NAME
 
 
-def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
+def find_final_report(dataset: Dataset) -> NDArray[np.bool_]:
     """``(n,)`` whether each row of a dataset is kept for its final report; none where it has no such file.
 
     Raises:
@@ -72,7 +72,7 @@ def kept_for_final_report(dataset: Dataset) -> NDArray[np.bool_]:
     return _kept_candidates(dataset)[dataset.rows["candidate"]]
 
 
-def without_final_report(dataset: Dataset) -> Dataset:
+def drop_final_report(dataset: Dataset) -> Dataset:
     """Return the dataset without what it reserves for its final report, or unchanged if it reserves nothing.
 
     Raises:
@@ -92,7 +92,7 @@ def without_final_report(dataset: Dataset) -> Dataset:
 
 
 def _kept_candidates(dataset: Dataset) -> NDArray[np.bool_]:
-    """``(c,)`` whether each candidate is of a shape that is kept."""
+    """Return ``(c,)`` whether each candidate is of a shape that is kept."""
     shapes = {name for names in _final_shapes(dataset).values() for name in names}
     columns = dataset.columns
     kept = np.array([workload.shape.name in shapes for workload in columns.workloads], dtype=np.bool_)

@@ -117,20 +117,20 @@ def few_shot(fold: Fold, tasks: Labels, draws: NDArray[np.float64], shots: int) 
     return Fold.of(fold.held_out, held_out & ~moved, moved)
 
 
-def whole_device_only(fold: Fold, whole: NDArray[np.bool_]) -> Fold:
+def keep_whole_device(fold: Fold, whole: NDArray[np.bool_]) -> Fold:
     """Move what was measured of the held-out value on the whole device to the training side."""
     held_out = np.isin(np.arange(len(whole)), fold.test)
     return Fold.of(fold.held_out, held_out & ~whole, held_out & whole)
 
 
-def on_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
+def select_whole_device(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Return an ``(n,)`` mask of the rows with the largest SM budget of their device."""
     largest = rows.groupby("device")["sms_granted"].transform("max")
     return (rows["sms_granted"] == largest).to_numpy()
 
 
 def _ranks(tasks: Labels, draws: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each row's place by draw among the rows of its task, from 0, and how many these are."""
+    """Return each row's place by draw among the rows of its task, from 0, and how many these are."""
     grouped = pd.Series(draws).groupby(tasks)
     return grouped.rank(method="first").to_numpy().astype(np.int64) - 1, grouped.transform("size").to_numpy()
 
@@ -171,11 +171,11 @@ class _Codes:
     names: Labels
 
     def missing(self, some: Positions, among: Positions) -> Labels:
-        """Names of the labels of some rows that none of the others has."""
+        """Return names of the labels of some rows that none of the others has."""
         return self.names[self._present(some) & ~self._present(among)]
 
     def shared(self, some: Positions, others: Positions) -> Labels:
-        """Names of the labels that both have."""
+        """Return names of the labels that both have."""
         return self.names[self._present(some) & self._present(others)]
 
     def _present(self, rows: Positions) -> NDArray[np.bool_]:
@@ -188,7 +188,7 @@ def _coded(labels: Labels) -> _Codes:
 
 
 def _taken(rows: Positions, n: int) -> NDArray[np.bool_]:
-    """``(n,)`` whether each row is at one of these positions."""
+    """Return ``(n,)`` whether each row is at one of these positions."""
     taken = np.zeros(n, dtype=np.bool_)
     taken[rows] = True
     return taken

@@ -17,7 +17,7 @@ Twins = tuple[tuple[str, ...], ...]
 
 
 def labels_of(dataset: Dataset, column: str | None, twins: Twins) -> Labels | None:
-    """``(n,)`` what is held out of each row; None if rows are.
+    """Return ``(n,)`` what is held out of each row; None if rows are.
 
     Raises:
         CostModelError: There are fewer than two values to hold out.

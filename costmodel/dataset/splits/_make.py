@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import Positions
-from costmodel.dataset.splits._final import FINAL_REPORT, kept_for_final_report
+from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
 from costmodel.dataset.splits._folds import (
     Fold,
     Labels,
     check_folds,
     draw_rows,
     few_shot,
+    keep_whole_device,
     leave_out,
-    on_whole_device,
     random_fold,
-    whole_device_only,
+    select_whole_device,
 )
 from costmodel.dataset.splits._labels import Twins, labels_of
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
@@ -148,7 +148,7 @@ def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
     if recipe.column == "device" and not recipe.keep_twins_apart:
         twins = twin_groups(device_similarity(dataset))
     labels = labels_of(dataset, recipe.column, twins)
-    kept = kept_for_final_report(dataset)
+    kept = find_final_report(dataset)
     if recipe.strategy == FINAL_REPORT:
         folds: tuple[Fold, ...] = (_final_fold(dataset, kept),)
     else:
@@ -167,21 +167,21 @@ def check_split(dataset: Dataset, split: Split) -> None:
     """
     split.recipe.check()
     if split.recipe.strategy != FINAL_REPORT:
-        _check_untouched(split.folds, kept_for_final_report(dataset))
+        _check_untouched(split.folds, find_final_report(dataset))
     labels = labels_of(dataset, split.recipe.column, split.twins)
-    whole = on_whole_device(dataset.rows) if split.recipe.strategy == WHOLE_DEVICE_ONLY else None
+    whole = select_whole_device(dataset.rows) if split.recipe.strategy == WHOLE_DEVICE_ONLY else None
     check_folds(split.folds, dataset.rows["task"].to_numpy(), labels, whole)
 
 
 def _folds(dataset: Dataset, recipe: SplitRecipe, labels: Labels | None, rows: Positions) -> tuple[Fold, ...]:
-    """The folds of some of a dataset's rows, by positions among these."""
+    """Return the folds of some of a dataset's rows, by positions among these."""
     tasks = dataset.rows["task"].to_numpy()[rows]
     if labels is None:
         return (random_fold(tasks, draw_rows(dataset, recipe.seed)[rows], recipe.share),)
     folds = leave_out(labels[rows], recipe.folds)
     if recipe.strategy == WHOLE_DEVICE_ONLY:
-        whole = on_whole_device(dataset.rows)[rows]
-        held_out = (whole_device_only(fold, whole) for fold in folds)
+        whole = select_whole_device(dataset.rows)[rows]
+        held_out = (keep_whole_device(fold, whole) for fold in folds)
         return _some(tuple(fold for fold in held_out if fold.test.size))
     if recipe.strategy == "few-shot":
         draws = draw_rows(dataset, recipe.seed)[rows]
@@ -190,7 +190,7 @@ def _folds(dataset: Dataset, recipe: SplitRecipe, labels: Labels | None, rows: P
 
 
 def _final_fold(dataset: Dataset, kept: NDArray[np.bool_]) -> Fold:
-    """The fold that judges by what is kept.
+    """Return the fold that judges by what is kept.
 
     Raises:
         CostModelError: Nothing is.

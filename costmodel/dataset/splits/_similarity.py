@@ -39,7 +39,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from costmodel.dataset.table._dataset import Dataset, named
+from costmodel.dataset.table._dataset import Dataset, make_categorical
 from costmodel.records._platform import Platform
 
 LEAST_CONFIGS = 8
@@ -89,7 +89,7 @@ class DevicePair:
 
 
 def describe_pairs(similarity: DeviceSimilarity) -> tuple[DevicePair, ...]:
-    """Each two devices that share tasks, the most alike first."""
+    """Return each two devices that share tasks, the most alike first."""
     group_of = {name: group for group in twin_groups(similarity) for name in group}
     pairs = (
         DevicePair(
@@ -113,18 +113,18 @@ def device_similarity(dataset: Dataset) -> DeviceSimilarity:
 
 
 def latencies_by_part(dataset: Dataset) -> pd.DataFrame:
-    """The rows of a dataset for ``task_agreements``."""
-    parts = [device_part(platform) for platform in dataset.platforms]
-    return dataset.rows.assign(part=named(dataset.rows["platform"].to_numpy(), parts))
+    """Return the rows of a dataset for ``task_agreements``."""
+    parts = [name_device_part(platform) for platform in dataset.platforms]
+    return dataset.rows.assign(part=make_categorical(dataset.rows["platform"].to_numpy(), parts))
 
 
-def device_part(platform: Platform) -> str:
-    """The part of its device that a platform is."""
+def name_device_part(platform: Platform) -> str:
+    """Return the part of its device that a platform is."""
     return "whole" if platform.isolation == "whole" else f"{platform.isolation}/{platform.sms_granted}"
 
 
 def task_agreements(rows: pd.DataFrame) -> pd.DataFrame:
-    """How each two devices agree on each task that they share; each device shares its own with itself.
+    """Return how each two devices agree on each task that they share; each device shares its own with itself.
 
     Args:
         rows: With columns ``workload``, ``part``, ``candidate``, ``device`` and ``latency_s``, inf where it

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from costmodel.dataset.table._columns import Codes, lengths_of, same_tables
-from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA, alike, narrowed
+from costmodel.dataset.table._columns import Codes, compare_rows, lengths_of
+from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA, narrow, unify
 from costmodel.records._candidate import Candidate, Config, Decision, KernelLaunch
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import SCHEMA_VERSION, Outcome
@@ -91,7 +91,7 @@ class Candidates(Sequence[Candidate]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Candidates):
             return NotImplemented
-        return len(self) == len(other) and bool(same_tables(*alike([self.table, other.table])).all())
+        return len(self) == len(other) and bool(compare_rows(*unify([self.table, other.table])).all())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -112,7 +112,7 @@ def candidate_table(candidates: Sequence[Candidate]) -> Any:
         "config": [msgspec.json.encode(each.config.decisions).decode() for each in candidates],
         "launches": [list(map(msgspec.structs.asdict, each.launches)) for each in candidates],
     }
-    return narrowed(pa.table(columns, DATA_CANDIDATES))
+    return narrow(pa.table(columns, DATA_CANDIDATES))
 
 
 # What may stand in a column.
@@ -164,7 +164,7 @@ def check_values(table: Any) -> None:
 
 
 def _has_nulls(array: Any) -> bool:
-    """Whether a column holds a null, at any depth."""
+    """Tell whether a column holds a null, at any depth."""
     if array.null_count:
         return True
     if pa.types.is_struct(array.type) or pa.types.is_list(array.type):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
-from costmodel.dataset.table._columns import Codes, Mask, codes_of, number, same
+from costmodel.dataset.table._columns import Codes, Mask, codes_of, compare_columns, number_combinations
 from costmodel.dataset.table._records import FACTS, Records
 
 # Software is the same in whatever order it is written.
@@ -20,10 +20,10 @@ def keys_of(records: Records) -> Codes:
     ids = codes_of(records.candidates["candidate_id"])[records.candidate]
     places = pd.factorize(np.array([each.platform_id for each in records.platforms], dtype=object))[0]
     visit = pd.factorize(records.rows["visit"].to_numpy())[0]
-    return number([ids, places[records.platform], visit, records.alone.astype(np.int64)])
+    return number_combinations([ids, places[records.platform], visit, records.alone.astype(np.int64)])
 
 
-def differing(records: Records, some: Codes, others: Codes) -> dict[str, Mask]:
+def find_differences(records: Records, some: Codes, others: Codes) -> dict[str, Mask]:
     """In what records differ from others of their keys.
 
     Args:
@@ -39,23 +39,23 @@ def differing(records: Records, some: Codes, others: Codes) -> dict[str, Mask]:
     launches = records.candidates["launches"].combine_chunks()
     at = records.candidate[some], records.candidate[others]
     found = {
-        "launches": ~same(launches.take(at[0]), launches.take(at[1])),
+        "launches": ~compare_columns(launches.take(at[0]), launches.take(at[1])),
         "platform": contents[records.platform[some]] != contents[records.platform[others]],
     }
     for name in FACTS:
         column = records.rows[name].combine_chunks()
-        found[name] = ~same(column.take(some), column.take(others))
+        found[name] = ~compare_columns(column.take(some), column.take(others))
     return {name: differs for name, differs in found.items() if differs.any()}
 
 
-def equal(records: Records, some: Codes, others: Codes) -> Mask:
-    """``(k,)`` whether records say the same as others of their keys; see ``differing``."""
-    differs = differing(records, some, others).values()
+def compare_records(records: Records, some: Codes, others: Codes) -> Mask:
+    """Return ``(k,)`` whether records say the same as others of their keys; see ``find_differences``."""
+    differs = find_differences(records, some, others).values()
     differ: Mask = np.logical_or.reduce([*differs, np.zeros(len(some), dtype=np.bool_)])
     return ~differ
 
 
-def in_order(records: Records) -> Codes:
+def order_records(records: Records) -> Codes:
     """Positions by workload, candidate, platform and visit, then the earliest; the bytes decide the rest."""
     candidates = records.candidates
     candidate = _ranks(
@@ -70,7 +70,7 @@ def in_order(records: Records) -> Codes:
     joint = _joint([candidate[records.candidate], platform[records.platform], visit, ~records.alone, times])
     order = np.argsort(joint, kind="stable")
     tied = np.flatnonzero(np.diff(joint[order]) == 0)
-    unequal = tied[~equal(records, order[tied], order[tied + 1])]
+    unequal = tied[~compare_records(records, order[tied], order[tied + 1])]
     # All at once: to take a few rows takes about as long as to take many.
     undecided = np.flatnonzero(np.isin(joint[order], joint[order[unequal]]))
     rows = order[undecided]
@@ -87,7 +87,7 @@ def _ranks(values: Sequence[Any]) -> Codes:
 
 
 def _joint(codes: Sequence[Any]) -> Codes:
-    """``(n,)`` one number that orders as the codes do, the first before the second and so on.
+    """Return ``(n,)`` one number that orders as the codes do, the first before the second and so on.
 
     There must be fewer than 2^63 combinations of codes: a hundred million rows of a hundred platforms have.
     """

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
-from costmodel.dataset.table._columns import lengths_of, medians, number
+from costmodel.dataset.table._columns import lengths_of, number_combinations, reduce_to_medians
 from costmodel.dataset.table._display import dataset_facts
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
@@ -76,14 +76,14 @@ class Dataset:
         590.2"``.
         """
         ids = pd.factorize(np.asarray(records.candidates["candidate_id"].to_pandas()))[0]
-        candidate = number([ids[records.candidate]])
+        candidate = number_combinations([ids[records.candidate]])
         platform_ids = pd.factorize(np.array([each.platform_id for each in records.platforms], object))[0]
-        platform = number([platform_ids[records.platform]])
+        platform = number_combinations([platform_ids[records.platform]])
         frame = pd.DataFrame({"candidate": candidate, "platform": platform})
         read = records.rows.column_names
         scalars = records.rows.select([name for name in _SCALARS if name in read])
         frame = pd.concat([frame, scalars.to_pandas()], axis=1)
-        frame["latency_s"] = medians(records.rows["latencies_s"])
+        frame["latency_s"] = reduce_to_medians(records.rows["latencies_s"])
         for name in (name for name in _NESTED if name in read):
             frame[name] = pd.Series(pd.arrays.ArrowExtensionArray(records.rows[name]))
         first = records.candidate[np.unique(candidate, return_index=True)[1]]
@@ -139,9 +139,9 @@ class Dataset:
         grouped = np.log(alone["latency_s"]).groupby([alone["candidate"], alone["platform"]], sort=True)
         rows: pd.DataFrame = np.exp(grouped.mean()).reset_index()
         workload, platform = self.columns.workload_of[rows["candidate"]], rows["platform"].to_numpy()
-        rows["workload"] = named(workload, self.workloads)
-        rows["kind"] = named(workload, [each.kind for each in self.columns.workloads])
-        rows["device"] = named(platform, [each.device.name for each in self.platforms])
+        rows["workload"] = make_categorical(workload, self.workloads)
+        rows["kind"] = make_categorical(workload, [each.kind for each in self.columns.workloads])
+        rows["device"] = make_categorical(platform, [each.device.name for each in self.platforms])
         rows["sms_granted"] = self._granted[platform]
         rows["task"] = self._tasks(workload, platform)
         return rows
@@ -149,7 +149,7 @@ class Dataset:
     @cached_property
     def measured_workloads(self) -> pd.Categorical:
         """Return the workload's name for each row of ``measurements``."""
-        return named(self.columns.workload_of[self.measurements["candidate"]], self.workloads)
+        return make_categorical(self.columns.workload_of[self.measurements["candidate"]], self.workloads)
 
     @cached_property
     def _granted(self) -> NDArray[np.int64]:
@@ -160,7 +160,7 @@ class Dataset:
         width = len(self.platforms)
         tasks, task_of = np.unique(workload * width + platform, return_inverse=True)
         names = [f"{self.workloads[i // width]}@{self.platforms[i % width].name}" for i in tasks]
-        return named(task_of, names)
+        return make_categorical(task_of, names)
 
     def to_pandas(self, workload: Workload | str | None = None) -> pd.DataFrame:
         """Return a table of plain values, with one row per measurement in the order of ``measurements``.
@@ -188,11 +188,11 @@ class Dataset:
             {i: _plain_config(self.candidates[i]) for i in frame["candidate"].unique()}, orient="index"
         )
         columns: dict[str, Any] = {
-            "workload": named(kernel, self.workloads).astype("str"),
-            "kind": named(kernel, [each.kind for each in workloads]).astype("str"),
-            "dtype": named(kernel, [each.dtype for each in workloads]).astype("str"),
-            "device": named(platform, [each.device.name for each in platforms]).astype("str"),
-            "isolation": named(platform, [each.isolation for each in platforms]).astype("str"),
+            "workload": make_categorical(kernel, self.workloads).astype("str"),
+            "kind": make_categorical(kernel, [each.kind for each in workloads]).astype("str"),
+            "dtype": make_categorical(kernel, [each.dtype for each in workloads]).astype("str"),
+            "device": make_categorical(platform, [each.device.name for each in platforms]).astype("str"),
+            "isolation": make_categorical(platform, [each.isolation for each in platforms]).astype("str"),
             "sms_granted": self._granted[platform],
             **{str(name): values for name, values in configs.loc[frame["candidate"]].items()},
             "outcome": frame["outcome"],
@@ -223,7 +223,7 @@ class Dataset:
         return Records(self.columns.table, self.platforms, rows)
 
     def __repr__(self) -> str:
-        """What it holds, in a line."""
+        """Return what it holds, in a line."""
         return (
             f"<Dataset {self.name!r}: {len(self.measurements):,} measurements of {len(self.candidates):,} "
             f"candidates and {len(self.workloads):,} workloads, on {len(self.platforms)} platforms of "
@@ -231,12 +231,12 @@ class Dataset:
         )
 
     def _repr_html_(self) -> str:
-        """What it holds, as a small table in a notebook."""
+        """Return what it holds, as a small table in a notebook."""
         facts = dataset_facts(self.columns, self.platforms, self.measurements["outcome"])
         return facts_html(self.name, facts | ({"sha256": self.sha256[:16]} if self.file else {}))
 
     def _measured(self, workload: Workload | str | None) -> pd.DataFrame:
-        """The rows of ``measurements`` of one workload, or all.
+        """Return the rows of ``measurements`` of one workload, or all.
 
         Raises:
             CostModelError: The workload was not measured, or not all was read of the measurements.
@@ -259,7 +259,7 @@ class Dataset:
 
 
 def _plain_config(candidate: Candidate) -> dict[str, int | float | str]:
-    """A candidate's parameters as columns of a plain table."""
+    """Return a candidate's parameters as columns of a plain table."""
     decisions = candidate.config.decisions.items()
     return {
         f"config.{name}": "x".join(map(str, value)) if isinstance(value, tuple) else value
@@ -267,7 +267,7 @@ def _plain_config(candidate: Candidate) -> dict[str, int | float | str]:
     }
 
 
-def named(codes: NDArray[np.int64], names: Sequence[str]) -> pd.Categorical:
+def make_categorical(codes: NDArray[np.int64], names: Sequence[str]) -> pd.Categorical:
     """``names[code]`` of each code, as categories in alphabetical order."""
     categories, place = np.unique(np.array(names, dtype=object), return_inverse=True)
     # Objects, which rows share: of a column of texts NumPy gets an object for each row.
@@ -275,7 +275,7 @@ def named(codes: NDArray[np.int64], names: Sequence[str]) -> pd.Categorical:
 
 
 def _with_all_software(records: Records, platform: NDArray[np.int64]) -> tuple[Platform, ...]:
-    """The platforms, each with all versions of each software, in order and without repetition.
+    """Return the platforms, each with all versions of each software, in order and without repetition.
 
     Args:
         records: What was measured.

@@ -12,7 +12,7 @@ _MOST_NAMED = 12  # operator kinds and outcomes
 def dataset_facts(
     candidates: Candidates, platforms: Iterable[Platform], outcomes: Iterable[str]
 ) -> dict[str, str]:
-    """What a dataset holds, each number with its name.
+    """Return what a dataset holds, each number with its name.
 
     Args:
         candidates: Its candidates.
@@ -31,7 +31,7 @@ def dataset_facts(
 
 
 def _parts_of_devices(platforms: Iterable[Platform]) -> dict[str, str]:
-    """The SMs granted of each device, by how they were set apart."""
+    """Return the SMs granted of each device, by how they were set apart."""
     granted: dict[str, dict[str, list[int]]] = {}
     for platform in platforms:
         parts = granted.setdefault(platform.device.name, {})
@@ -46,6 +46,6 @@ def _parts_of_devices(platforms: Iterable[Platform]) -> dict[str, str]:
 
 
 def _listed(counts: "Counter[str]") -> str:
-    """Names with their counts, the most frequent first."""
+    """Return names with their counts, the most frequent first."""
     named = [f"{name} {count:,}" for name, count in counts.most_common(_MOST_NAMED)]
     return ", ".join([*named, "..."] if len(counts) > _MOST_NAMED else named)

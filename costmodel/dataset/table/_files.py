@@ -25,12 +25,12 @@ SUMS_NAME = "SHA256SUMS"
 
 def write_checksums(folder: Path, names: Iterable[str]) -> None:
     """Write ``SHA256SUMS`` of these files of the folder, in alphabetical order."""
-    _write(folder, {name: sha256_of(folder / name) for name in names})
+    _write(folder, {name: hash_file(folder / name) for name in names})
 
 
 def add_checksums(folder: Path, names: Iterable[str]) -> None:
     """Name more files in ``SHA256SUMS``, or name them anew; what is said of the others stays."""
-    _write(folder, {**read_checksums(folder), **{name: sha256_of(folder / name) for name in names}})
+    _write(folder, {**read_checksums(folder), **{name: hash_file(folder / name) for name in names}})
 
 
 def check_checksum(folder: Path, name: str) -> None:
@@ -41,7 +41,7 @@ def check_checksum(folder: Path, name: str) -> None:
     """
     file = folder / name
     try:
-        digest = sha256_of(file)
+        digest = hash_file(file)
     except OSError as error:
         raise CostModelError(f"Cannot read {file}: {error.strerror}. Download or build it again.") from error
     if read_checksums(folder).get(name, digest) != digest:
@@ -63,7 +63,7 @@ def _write(folder: Path, sums: Mapping[str, str]) -> None:
     write_whole(folder / SUMS_NAME, text.encode())
 
 
-def sha256_of(file: Path) -> str:
+def hash_file(file: Path) -> str:
     """SHA-256 of a file, 64 hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -106,7 +106,7 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
 
 
 def is_dataset_folder(path: Path) -> bool:
-    """Whether a path is a folder with the measurements of a dataset."""
+    """Tell whether a path is a folder with the measurements of a dataset."""
     return is_file(path / FILE_NAME) or is_folder(path / PARTS_NAME)
 
 
@@ -143,7 +143,7 @@ class DataFiles:
 
     @classmethod
     def of(cls, dataset: str | Path | None) -> Self:
-        """The files of a dataset, by its name or path.
+        """Return the files of a dataset, by its name or path.
 
         Raises:
             CostModelError: It is not there, or nothing says which parts it has.
@@ -176,7 +176,7 @@ class DataFiles:
     def sha256(self) -> str:
         """SHA-256 of the one file; of parts, of the lines of ``SHA256SUMS`` that name them."""
         if self.partition is None:
-            return sha256_of(self.path)
+            return hash_file(self.path)
         sums = read_checksums(self.folder)
         lines = "".join(f"{sums[name]}  {name}\n" for name in self.names)
         return hashlib.sha256(lines.encode()).hexdigest()
@@ -193,7 +193,7 @@ class DataFiles:
     def beside_each_other(
         self, workloads: Collection[str] | None, devices: Collection[str] | None
     ) -> Iterator[tuple[str, ...]]:
-        """Files that may share workloads; those of one partition by workload share none with others.
+        """Yield files that may share workloads; those of one partition by workload share none with others.
 
         Args:
             workloads: Names of the workloads that are needed; all if None.
@@ -223,13 +223,13 @@ def remove_other_files(folder: Path, names: Iterable[str]) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def dataset_hash(dataset: str | Path | None) -> str:
+def hash_dataset(dataset: str | Path | None) -> str:
     """Return the SHA-256 of a dataset's measurements, 64 hexadecimal digits; see ``DataFiles.sha256``."""
     return DataFiles.of(dataset).sha256
 
 
 def _value(name: str) -> str:
-    """The device or workload that a part is of."""
+    """Return the device or workload that a part is of."""
     found = _PART.fullmatch(name)
     assert found
     return unquote(found["value"])

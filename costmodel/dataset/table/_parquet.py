@@ -55,7 +55,7 @@ class ParquetPart:
         self.groups = self._groups({"workload": workloads, "device.name": devices})
 
     def records(self, facts: Collection[str] = FACTS) -> Iterator[Records]:
-        """The measurements of each group.
+        """Yield the measurements of each group.
 
         Args:
             facts: What is read of them, of ``FACTS``.
@@ -71,7 +71,7 @@ class ParquetPart:
             yield records
 
     def columns(self, names: Sequence[str]) -> Iterator[Any]:
-        """A ``pyarrow.Table`` of each group, with these columns.
+        """Yield a ``pyarrow.Table`` of each group, with these columns.
 
         Raises:
             CostModelError: They cannot be read.
@@ -82,7 +82,7 @@ class ParquetPart:
             yield table
 
     def _groups(self, needed: Mapping[str, Collection[str] | None]) -> list[int]:
-        """Positions of the groups that may have a row with needed values in each of these columns."""
+        """Return positions of the groups that may have a row with needed values in each of these columns."""
         groups = list(range(self._metadata.num_row_groups))
         for column, names in needed.items():
             if names is not None:
@@ -111,7 +111,7 @@ def _readable(file: Path) -> Iterator[None]:
 
 
 def _unreadable(file: Path, error: Exception) -> CostModelError:
-    """What to raise when a parquet file cannot be read."""
+    """Return what to raise when a parquet file cannot be read."""
     return CostModelError(
         f"{file} must be a parquet file, but cannot be read: it is damaged or in another format "
         f"({str(error).splitlines()[0]})."

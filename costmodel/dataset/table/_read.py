@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from costmodel.dataset.table._columns import codes_of
-from costmodel.dataset.table._compare import in_order
+from costmodel.dataset.table._compare import order_records
 from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._files import DataFiles
 from costmodel.dataset.table._parquet import ParquetPart
@@ -28,7 +28,7 @@ class Track(Protocol):
     """Shows on a terminal how far a loop is."""
 
     def __call__(self, items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
-        """The items, one by one.
+        """Return the items, one by one.
 
         Args:
             items: What is gone through.
@@ -38,8 +38,8 @@ class Track(Protocol):
         ...
 
 
-def untracked(items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
-    """The items; nothing is shown."""
+def show_nothing(items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
+    """Return the items; nothing is shown."""
     return items
 
 
@@ -50,16 +50,16 @@ Names = Collection[str] | None
 
 def iter_records(  # noqa: PLR0913 (what to take, all of it by default)
     dataset: DatasetLike | None,
-    track: Track = untracked,
+    track: Track = show_nothing,
     *,
     workloads: Names = None,
     devices: Names = None,
     sources: Names = None,
     facts: Collection[str] = FACTS,
 ) -> Iterator[Records]:
-    """The measurements of a dataset in pieces, each row with its own launches, device and software.
+    """Yield the measurements of a dataset in pieces, each row with its own launches, device and software.
 
-    They come by workload, and by ``in_order`` where several files have them.
+    They come by workload, and by ``order_records`` where several files have them.
 
     Args:
         dataset: The dataset, its name or its path; see ``load_dataset``.
@@ -82,13 +82,13 @@ def iter_records(  # noqa: PLR0913 (what to take, all of it by default)
             yield chosen.only(facts)
 
 
-def iter_measurements(dataset: DatasetLike | None, track: Track = untracked) -> Iterator[Measurement]:
+def iter_measurements(dataset: DatasetLike | None, track: Track = show_nothing) -> Iterator[Measurement]:
     """Iterate over the measurements of a dataset as objects; see ``iter_records``."""
     for records in iter_records(dataset, track):
         yield from records.measurements()
 
 
-def iter_datasets(dataset: str | Path | None = None, track: Track = untracked) -> Iterator[Dataset]:
+def iter_datasets(dataset: str | Path | None = None, track: Track = show_nothing) -> Iterator[Dataset]:
     """Read a dataset one workload at a time; see ``load_dataset``."""
     runs = chain.from_iterable(map(_runs, iter_records(dataset, track)))
     for _, same in groupby(runs, key=_workload):
@@ -168,7 +168,7 @@ def families_in(dataset: str | Path | None) -> dict[str, frozenset[str]]:
 
 
 def devices_in(dataset: str | Path | None) -> tuple[Device, ...]:
-    """The devices of a dataset, by name; of a file nothing else is read."""
+    """Return the devices of a dataset, by name; of a file nothing else is read."""
     found: dict[str, Device] = {}
     for table in _tables(dataset, ["platform_id", "device"]):
         first = np.unique(codes_of(table["platform_id"]), return_index=True)[1]
@@ -197,22 +197,22 @@ def _pieces(
 
 
 def _merged(streams: Iterable[Iterator[Records]]) -> Iterator[Records]:
-    """The rows of each workload of several streams, in each of which workloads are in order."""
+    """Yield the rows of each workload of several streams, in each of which workloads are in order."""
     runs = (chain.from_iterable(map(_runs, stream)) for stream in streams)
     for _, same in groupby(heapq.merge(*runs, key=_workload), key=_workload):
         records = Records.concat(list(same))
-        yield records.take(in_order(records))
+        yield records.take(order_records(records))
 
 
 def _runs(records: Records) -> Iterator[Records]:
-    """The rows of each workload that stand together."""
+    """Return the rows of each workload that stand together."""
     workload = codes_of(records.candidates["workload"])[records.candidate]
     cuts = [0, *(np.flatnonzero(np.diff(workload)) + 1).tolist(), len(records)]
     return (records.slice(start, end - start) for start, end in pairwise(cuts))
 
 
 def _workload(records: Records) -> str:
-    """The workload of the first row."""
+    """Return the workload of the first row."""
     name: str = records.candidates["workload"][int(records.candidate[0])].as_py()
     return name
 
@@ -224,7 +224,7 @@ def _tables(dataset: str | Path | None, names: list[str]) -> Iterator[Any]:
 
 
 def _nothing(dataset: str | Path | None, workloads: Names, devices: Names, sources: Names) -> CostModelError:
-    """What to raise where a dataset has nothing of these workloads, devices and sources."""
+    """Return what to raise where a dataset has nothing of these workloads, devices and sources."""
     name = DataFiles.of(dataset).folder.name
     known = workloads_in(dataset)
     if workloads is not None and not set(workloads) & set(known):

@@ -19,8 +19,8 @@ from costmodel.dataset.table._candidates import (
     check_ids,
     check_values,
 )
-from costmodel.dataset.table._columns import Codes, codes_of, distinct, medians
-from costmodel.dataset.table._schema import SCHEMA, alike, has_data_facts, schema_of
+from costmodel.dataset.table._columns import Codes, codes_of, find_distinct, reduce_to_medians
+from costmodel.dataset.table._schema import SCHEMA, has_data_facts, schema_of, unify
 from costmodel.records._candidate import Candidate, source_name
 from costmodel.records._measurement import SCHEMA_VERSION, Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -70,7 +70,7 @@ class Records:
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement]) -> Self:
-        """The columns of these measurements, in their order.
+        """Return the columns of these measurements, in their order.
 
         Raises:
             OverflowError: A number does not fit into 64 bits.
@@ -96,7 +96,7 @@ class Records:
     def of_columns(
         cls, candidates: Sequence[Candidate], platforms: Sequence[Platform], columns: Mapping[str, Any]
     ) -> Self:
-        """The measurements that these columns hold.
+        """Return the measurements that these columns hold.
 
         Args:
             candidates: The candidates.
@@ -124,12 +124,12 @@ class Records:
         table = table.combine_chunks()
         check_values(table)
         of_candidate = table.select(CANDIDATES.names)
-        first, candidate = distinct(of_candidate, ["candidate_id"])
+        first, candidate = find_distinct(of_candidate, ["candidate_id"])
         columns = DATA_CANDIDATES if has_data_facts(of_candidate) else CANDIDATES
         candidates = of_candidate.take(first).cast(columns)
         check_ids(candidates)
         of_platform = table.select(_PLATFORM)
-        first, platform = distinct(of_platform, ["platform_id", "software", "sms_requested"])
+        first, platform = find_distinct(of_platform, ["platform_id", "software", "sms_requested"])
         platforms = tuple(map(_platform_of, of_platform.take(first).to_pylist()))
         held = {"candidate": pa.array(candidate), "platform": pa.array(platform)}
         held |= {name: table[name] for name in FACTS if name in table.column_names}
@@ -138,11 +138,11 @@ class Records:
 
     @classmethod
     def concat(cls, parts: Sequence["Records"]) -> Self:
-        """The measurements of several parts, one part after the other."""
+        """Return the measurements of several parts, one part after the other."""
         if not parts:
             return cls(CANDIDATES.empty_table(), (), ROWS.empty_table())
-        candidates = pa.concat_tables(alike([part.candidates for part in parts])).combine_chunks()
-        first, candidate_of = distinct(candidates, ["candidate_id"])
+        candidates = pa.concat_tables(unify([part.candidates for part in parts])).combine_chunks()
+        first, candidate_of = find_distinct(candidates, ["candidate_id"])
         platforms = _Places(_encode)
         rows, start = [], 0
         for part in parts:
@@ -160,11 +160,11 @@ class Records:
         return Records(self.candidates.take(pa.array(candidates)), self.platforms, moved)
 
     def slice(self, start: int, length: int | None = None) -> "Records":
-        """Rows that stand together; candidates and platforms stay where they are."""
+        """Return rows that stand together; candidates and platforms stay where they are."""
         return Records(self.candidates, self.platforms, self.rows.slice(start, length))
 
     def only(self, facts: Collection[str]) -> "Records":
-        """The measurements with these of ``FACTS`` alone."""
+        """Return the measurements with these of ``FACTS`` alone."""
         names = [name for name in ROWS.names if name in facts or name not in FACTS]
         return Records(self.candidates, self.platforms, self.rows.select(names))
 
@@ -184,7 +184,7 @@ class Records:
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def by_workload(self) -> Iterator[tuple[str, "Records"]]:
-        """The measurements of each workload, by its name, in their order."""
+        """Yield the measurements of each workload, by its name, in their order."""
         names = self.candidates["workload"]
         codes = codes_of(names)[self.candidate]
         if len(codes) and (codes == codes[0]).all():
@@ -210,7 +210,7 @@ class Records:
     @cached_property
     def latency_s(self) -> Any:
         """``(n,)`` median of each row's repeats in seconds, inf where it has none."""
-        return medians(self.rows["latencies_s"].combine_chunks())
+        return reduce_to_medians(self.rows["latencies_s"].combine_chunks())
 
     @cached_property
     def alone(self) -> Any:
@@ -240,7 +240,7 @@ class Records:
         return pa.Table.from_arrays([held[name] for name in SCHEMA.names], schema=schema_of(self.candidates))
 
     def measurements(self) -> Iterator[Measurement]:
-        """Each measurement as an object; those of one candidate, or platform, share it."""
+        """Yield each measurement as an object; those of one candidate, or platform, share it."""
         candidates = Candidates(self.candidates)
         for start in range(0, len(self), _BATCH):
             for row in self.rows.slice(start, _BATCH).to_pylist():
@@ -253,7 +253,7 @@ class Records:
 
 
 def columns_for(facts: Collection[str]) -> list[str]:
-    """Columns of ``SCHEMA`` from which records with these of ``FACTS`` are read, and checked."""
+    """Return columns of ``SCHEMA`` from which records with these of ``FACTS`` are read, and checked."""
     needed = {*CANDIDATES.names, *_PLATFORM, *facts, "schema_version"}
     return [name for name in SCHEMA.names if name in needed or facts is FACTS]
 
@@ -280,21 +280,21 @@ class _Places:
 
 
 def _repeated(items: Sequence[Any], kind: Any) -> Any:
-    """The column of structs of which many are the same object."""
+    """Return the column of structs of which many are the same object."""
     places = _Places(id)
     at = [places.of(item) for item in items]
     return pa.array(msgspec.to_builtins(places.objects), kind).take(pa.array(at, pa.int64()))
 
 
 def _moved(rows: Any, candidate_of: Codes, platform_of: Codes) -> Any:
-    """Rows whose candidates and platforms are at other places."""
+    """Return rows whose candidates and platforms are at other places."""
     for i, places in enumerate((candidate_of, platform_of)):
         rows = rows.set_column(i, ROWS.field(i), pa.array(places[rows[i].to_numpy()]))
     return rows
 
 
 def _among(names: Iterable[str], chosen: Collection[str] | None) -> NDArray[np.bool_]:
-    """Whether each name is one of the chosen; each is where None."""
+    """Tell whether each name is one of the chosen; each is where None."""
     return np.array([chosen is None or name in chosen for name in names], np.bool_)
 
 

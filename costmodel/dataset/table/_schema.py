@@ -136,22 +136,22 @@ _LAUNCH_COLUMN = "launches"
 
 
 def has_data_facts(table: Any) -> bool:
-    """Whether the launches of a table have the columns ``DATA_FACTS``."""
+    """Tell whether the launches of a table have the columns ``DATA_FACTS``."""
     return bool(table.schema.field(_LAUNCH_COLUMN).type.value_type.get_field_index(DATA_FACTS[0]) >= 0)
 
 
 def schema_of(table: Any) -> Any:
-    """The columns of the files that such launches go to: ``SCHEMA`` or ``DATA_SCHEMA``."""
+    """Return the columns of the files that such launches go to: ``SCHEMA`` or ``DATA_SCHEMA``."""
     return DATA_SCHEMA if has_data_facts(table) else SCHEMA
 
 
-def widened(table: Any) -> Any:
-    """The same table with ``DATA_FACTS``, which are 0 where they were not there."""
+def widen(table: Any) -> Any:
+    """Return the same table with ``DATA_FACTS``, which are 0 where they were not there."""
     return table if has_data_facts(table) else _rebuilt(table, DATA_SCHEMA.field(_LAUNCH_COLUMN))
 
 
-def narrowed(table: Any) -> Any:
-    """The same table without ``DATA_FACTS`` if no launch says any of them."""
+def narrow(table: Any) -> Any:
+    """Return the same table without ``DATA_FACTS`` if no launch says any of them."""
     if not has_data_facts(table):
         return table
     launches = table[_LAUNCH_COLUMN].combine_chunks().flatten()
@@ -159,13 +159,13 @@ def narrowed(table: Any) -> Any:
     return table if said else _rebuilt(table, SCHEMA.field(_LAUNCH_COLUMN))
 
 
-def alike(tables: Sequence[Any]) -> list[Any]:
-    """The same tables, all of one type: with ``DATA_FACTS`` if any of them has these."""
-    return list(map(widened, tables)) if any(map(has_data_facts, tables)) else list(tables)
+def unify(tables: Sequence[Any]) -> list[Any]:
+    """Return the same tables, all of one type: with ``DATA_FACTS`` if any of them has these."""
+    return list(map(widen, tables)) if any(map(has_data_facts, tables)) else list(tables)
 
 
 def _rebuilt(table: Any, field: Any) -> Any:
-    """The table with launches of another type; 0 where there was no such field."""
+    """Return the table with launches of another type; 0 where there was no such field."""
     lists = table[_LAUNCH_COLUMN].combine_chunks()
     launches = lists.flatten()
     held = dict(zip(launches.type.names, launches.flatten(), strict=True))

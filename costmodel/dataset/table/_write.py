@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from costmodel.dataset.table._files import Partition, part_name
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_data_facts, narrowed, widened
+from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_data_facts, narrow, widen
 from costmodel.files import replacing
 from costmodel.threads import SecondThread
 
@@ -48,10 +48,10 @@ class _Groups:
         self._writer.close()
 
     def _write(self, table: Any) -> None:
-        table = narrowed(table)
+        table = narrow(table)
         if has_data_facts(table) and not self._has_data_facts:
             self._begin_again()
-        self._writer.write_table(widened(table) if self._has_data_facts else table)
+        self._writer.write_table(widen(table) if self._has_data_facts else table)
 
     def _begin_again(self) -> None:
         """Write what is written once more, with the columns ``DATA_SCHEMA``."""
@@ -62,7 +62,7 @@ class _Groups:
             self._writer = pq.ParquetWriter(self._file, DATA_SCHEMA, **_SETTINGS)
             groups = pq.ParquetFile(written)
             for group in range(groups.num_row_groups):
-                self._writer.write_table(widened(groups.read_row_group(group)))
+                self._writer.write_table(widen(groups.read_row_group(group)))
 
 
 @contextmanager
@@ -124,7 +124,7 @@ class DatasetWriter:
             self._writes[name](part)
 
     def _parts(self, records: Records) -> Iterator[tuple[str, Records]]:
-        """What goes into each file."""
+        """Yield what goes into each file."""
         if self._partition is None:
             yield FILE_NAME, records
             return
