@@ -161,6 +161,7 @@ def fused_optimizer(graph: KernelGraph, scope: str = "Optimizer.step*", factor: 
         factor: Duration of the fused kernel divided by the sum of its parts: below 1 if the parts read and
             write the same data.
     """
+    check_positive(factor, "factor")
     into = _heads(graph, in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL))
     durations = np.bincount(into, graph.durations_s, minlength=len(graph)).astype(np.float64)
     durations[np.unique(into[into != np.arange(len(graph))])] *= factor

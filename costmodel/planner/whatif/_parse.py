@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.planner.graphs._kernel_graph import KernelGraph
 from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fuse, fused_optimizer, remove_launches
@@ -57,7 +57,7 @@ def _parse(part: str, latencies: "Latencies | None") -> Transform:
     name, _, detail = head.partition(":")
     if name not in FORMS:
         raise CostModelError(
-            f"A what-if must be one of {', '.join(FORMS.values())}, but got {part!r}."
+            f"A what-if must be one of {', '.join(FORMS.values())}, but got {shorten(part)!r}."
             f"{did_you_mean(name, FORMS)}"
         )
     try:
@@ -65,7 +65,7 @@ def _parse(part: str, latencies: "Latencies | None") -> Transform:
             return _MAKE_OF_KERNELS[name](detail, value, latencies)
         return _MAKE[name](detail, value)
     except ValueError:
-        raise CostModelError(f"A what-if must be written {FORMS[name]}, but got {part!r}.") from None
+        raise CostModelError(f"A what-if must be written {FORMS[name]}, but got {shorten(part)!r}.") from None
 
 
 def _scale(pattern: str, value: str) -> Transform:

@@ -7,6 +7,7 @@ import numpy as np
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind, KernelGraph
+from costmodel.planner.whatif._transform import check_positive
 
 _HALVINGS = 24
 # Of loops of calls that launch nothing, or kernels that do nothing, on the host of an H100: 0.62 to 0.66
@@ -37,8 +38,8 @@ def without_profiler(
     Raises:
         CostModelError: If the time is not positive and finite, or is in another unit than seconds.
     """
-    if not (np.isfinite(measured_s) and measured_s > 0):
-        raise CostModelError(f"A measured time must be positive, but got {measured_s} s.")
+    if not check_positive(measured_s, "measured time"):
+        raise CostModelError("A measured time must be positive, but got 0 s.")
     recorded_s = replay(graph).makespan_s
     if not recorded_s / _MOST_TIMES <= measured_s <= recorded_s * _MOST_TIMES:
         raise CostModelError(

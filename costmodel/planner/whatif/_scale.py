@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
@@ -76,8 +77,9 @@ def on_sms(
         CostModelError: If the number of SMs that a kernel was recorded on is unknown, or an argument is
             invalid.
     """
-    if sms < 1:
-        raise CostModelError(f"SMs must be at least 1, but got {sms}.")
+    check_whole("sms", sms, 1)
+    if recorded is not None:
+        check_whole("recorded", recorded, 1)
     kernels = graph.of_kind(TaskKind.KERNEL)
     had = np.where(kernels, recorded or graph.sms, 1)
     if (had < 1).any():

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from costmodel.errors import CostModelError
+from costmodel.arguments import check_whole
 from costmodel.planner._replay import replay
 from costmodel.planner.graphs._kernel_graph import KernelGraph, group_values
 from costmodel.planner.whatif._sharing import WAIT_S, Contention, Machine, Sharing, beside_others, first_come
@@ -143,8 +143,7 @@ def on_best_streams(
         CostModelError: If the graph has no data dependencies (as with a trace) or too many tasks, or an
             argument is invalid.
     """
-    if most < 1:
-        raise CostModelError(f"Streams must be at least 1, but got {most}.")
+    check_whole("most", most, 1)
     kernels = Kernels.of(graph, contention=contention, wait_s=wait_s)
     schedule = best_schedule(kernels, most)
     used = len(set(schedule.stream_of) - {-1})

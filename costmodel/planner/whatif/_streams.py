@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import replay
@@ -22,7 +23,13 @@ from costmodel.planner.graphs._kernel_graph import (
     Resource,
     group_values,
 )
-from costmodel.planner.whatif._transform import DIGITS_S, find_gaps, order_on_resources, select_tasks
+from costmodel.planner.whatif._transform import (
+    DIGITS_S,
+    check_positive,
+    find_gaps,
+    order_on_resources,
+    select_tasks,
+)
 
 _DATA = (DependencyKind.DATA, DependencyKind.EVENT)
 # Reachability is a square of bits: 50 MB of these.
@@ -46,10 +53,9 @@ def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> Ke
         CostModelError: If the graph has no data dependencies (as with a trace) or too many tasks, or an
             argument is invalid.
     """
-    if streams < 1 or not (np.isfinite(slowdown) and slowdown > 0):
-        raise CostModelError(
-            f"Streams must be at least 1 and a slowdown positive, but got {streams} and {slowdown}."
-        )
+    check_whole("streams", streams, 1)
+    if not check_positive(slowdown, "slowdown"):
+        raise CostModelError("A slowdown must be positive, but got 0.")
     free, gaps_s = take_off_streams(graph)
     device = np.flatnonzero(free.on_device)
     chains = _chains(free, device)

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
 
 Mask = NDArray[np.bool_]
@@ -43,7 +44,7 @@ def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
     if not found.any():
         distinct = sorted({graph.names[i] for i in np.unique(graph.name_ids[graph.on_device])})
         raise CostModelError(
-            f"A pattern must match the name of a kernel, but none matches {pattern!r}. There are "
+            f"A pattern must match the name of a kernel, but none matches {shorten(pattern)!r}. There are "
             f"{len(distinct)} names, among them: {', '.join(distinct[:5])}."
         )
     return found
@@ -55,8 +56,9 @@ def check_positive(value: float, what: str) -> float:
     Raises:
         CostModelError: It is not.
     """
-    if not (np.isfinite(value) and value >= 0):
-        raise CostModelError(f"A {what} must be a non-negative number, but got {value}.")
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (is_number and np.isfinite(value) and value >= 0):
+        raise CostModelError(f"A {what} must be a non-negative number, but got {shorten(value)}.")
     return value
 
 

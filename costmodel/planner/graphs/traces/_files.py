@@ -161,7 +161,7 @@ def _skip(text: str, place: int) -> int:
 def _event(found: Any) -> Event | None:
     try:
         return msgspec.convert(found, Event)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeError):  # halves of characters
         return None
 
 

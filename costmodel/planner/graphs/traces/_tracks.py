@@ -27,6 +27,8 @@ from costmodel.planner.graphs.traces._events import (
 
 # Nothing runs for so long, and for so many times as long as all else takes: a clock jumped.
 _JUMP_S, _JUMP_TIMES = 60.0, 10.0
+# Microseconds that a clock shows at most: some 3,000 years.
+_MOST_US = 1e17
 # A duration is corrupt that is so many times as long as that of others like it, where it contradicts its
 # stream, or than all of the trace.
 _CORRUPT_TIMES = 10.0
@@ -142,7 +144,7 @@ def _span(event: Event, role: str, findings: FaultCounts) -> Span | None:
         findings.add("malformed")
         return None
     start, duration = read_number(event.ts), read_number(event.dur)
-    if math.isnan(start) or math.isnan(duration):
+    if not (abs(start) < _MOST_US and abs(duration) < _MOST_US):
         findings.add("unreadable_time")
         return None
     if duration < 0:
@@ -202,6 +204,7 @@ def _begin_at_zero(spans: list[Span], findings: FaultCounts) -> float:
     ends = np.array([span.end for span in spans])
     begun = starts - cut_until[np.searchsorted(starts[jumps + 1], starts, side="right")]
     ended = ends - cut_until[np.searchsorted(starts[jumps + 1], ends, side="right")]
+    ended = np.maximum(begun, ended)
     for span, start, end in zip(spans, begun.tolist(), ended.tolist(), strict=True):
         span.start, span.end = start, end
     return origin

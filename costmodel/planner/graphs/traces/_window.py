@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 from costmodel.planner.graphs.traces._events import ANNOTATION, DEVICE, OPERATOR
 from costmodel.planner.graphs.traces._tracks import Span
 
@@ -27,8 +27,8 @@ def spans_within(spans: list[Span], pattern: str) -> list[Span]:
     if not windows:
         names = list(dict.fromkeys(span.name for span in annotations))
         raise CostModelError(
-            f"An annotation of the trace must have the name {pattern!r}, but there are {names[:8]}: name "
-            "one, or record the step within torch.profiler.record_function."
+            f"An annotation of the trace must have the name {shorten(pattern)!r}, but there are {names[:8]}: "
+            "name one, or record the step within torch.profiler.record_function."
         )
     _end_with_their_calls(windows, spans)
     for window in windows:
