@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 
 from costmodel.errors import InvalidArgumentError, shorten
 
@@ -61,6 +63,13 @@ def check_text(name: str, value: object, most: int = 1000) -> str:
             f"{name} must be a text of at most {most:,} characters, but got {shorten(repr(value))}."
         )
     return value
+
+
+def check_path(name: str, value: object) -> Path:
+    """Check that an argument is a path, and give it as one; see ``check_whole``."""
+    if not isinstance(value, str | PathLike):
+        raise InvalidArgumentError(f"{name} must be a path, but got {shorten(repr(value))}.")
+    return Path(value)
 
 
 def check_number(name: str, value: object, least: float = 0.0, most: float = 1e18) -> float:

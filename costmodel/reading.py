@@ -22,6 +22,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError, shorten
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 
@@ -55,18 +56,18 @@ _KINDS = {
 
 
 def is_file(path: Path | str) -> bool:
-    """Tell whether there is a file. Any text may be asked for: one that no file can have is none."""
-    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for names that are too long)
+    """Tell whether there is a file. Any value may be asked for: one that is no name of a file is none."""
+    return isinstance(path, str | os.PathLike) and os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for names that are too long)
 
 
 def is_folder(path: Path | str) -> bool:
     """Tell whether there is a folder; see ``is_file``."""
-    return os.path.isdir(path)  # noqa: PTH112
+    return isinstance(path, str | os.PathLike) and os.path.isdir(path)  # noqa: PTH112
 
 
 def exists(path: Path | str) -> bool:
     """Tell whether there is anything of this name; see ``is_file``."""
-    return os.path.exists(path)  # noqa: PTH110
+    return isinstance(path, str | os.PathLike) and os.path.exists(path)  # noqa: PTH110
 
 
 @contextmanager
@@ -155,7 +156,7 @@ def read_bytes(path: Path | str, what: str, *, remedy: str = "", most_bytes: int
     Raises:
         CostModelError: It cannot be read, or is larger.
     """
-    path = Path(path)
+    path = check_path(what, path)
     with refusing(path, what, remedy), open_unpacked(path) as (file, _):
         content = file.read(most_bytes + 1)
         if len(content) > most_bytes:

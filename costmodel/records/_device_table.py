@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from costmodel.arguments import check_text
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.reading import read_toml
 from costmodel.records._platform import Device, DeviceKind
@@ -156,6 +157,7 @@ def list_devices(extra: Path | None = None) -> list[DeviceEntry]:
 
 def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
     """Return the table row of a device; see ``find_device``."""
+    check_text("device", name)
     entries = {_key(each): entry for entry in list_devices(extra) for each in entry.names}
     if _key(name) not in entries:
         known = dict.fromkeys(entry.device.name for entry in entries.values())

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import floor, isfinite, prod
+from math import floor, prod
+from numbers import Real
 from typing import Any
 
 import msgspec
 
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 
@@ -67,7 +68,7 @@ def hypothetical(device: Device | str, **changes: float) -> HypotheticalDevice:
         >>> hypothetical("H100 SXM", sms=160, bandwidth=4800).name
         'NVIDIA H100 80GB HBM3 with 160 SMs, 4800 GB/s (hypothetical)'
     """
-    found = find_device(device) if isinstance(device, str) else device
+    found = device if isinstance(device, Device) else find_device(device)
     base = found.of if isinstance(found, HypotheticalDevice) else found
     if base.kind == "cpu":
         raise CostModelError(f"A hypothetical device must be made of a GPU, but got {base.name}.")
@@ -106,11 +107,12 @@ def _check_value(base: Device, name: str, value: float) -> float:
             "with it."
         )
     whole = isinstance(own, int)
-    if not (isfinite(value) and 0 < value <= _MOST_TIMES * own) or (whole and value != int(value)):
+    is_in_range = isinstance(value, Real) and 0 < value <= _MOST_TIMES * own
+    if not is_in_range or (whole and value != int(value)):
         kind = "a whole number" if whole else "a number"
         raise CostModelError(
             f"{name} must be {kind} above 0 and at most {_MOST_TIMES:,} times the {own:,} of {base.name}, "
-            f"but got {value}."
+            f"but got {shorten(value)}."
         )
     return int(value) if whole else float(value)
 

@@ -1,11 +1,12 @@
 """Platforms: a device, the SMs granted on it, and its software."""
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from costmodel.arguments import MOST_COUNT, check_number, check_text, check_whole
+from costmodel.errors import InvalidArgumentError
 from costmodel.records._identity import content_id
 
 DeviceKind = Literal["cuda", "hip", "xpu", "cpu"]
@@ -63,6 +64,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             InvalidArgumentError: One is of another type, negative, or too large.
         """
         check_text("name of a device", self.name)
+        if self.kind not in get_args(DeviceKind):
+            raise InvalidArgumentError(f"kind must be one of {get_args(DeviceKind)}, but got {self.kind!r}.")
         for name in _WHOLE:
             check_whole(name, getattr(self, name), 0, 2**53)
         for name in _RATES:

@@ -20,6 +20,7 @@ from costmodel.evaluation._cross_validate import ModelFactory, cross_validate
 from costmodel.evaluation._draw import plot_held_out
 from costmodel.evaluation._judge import judge_tasks
 from costmodel.evaluation._statistics import coverage
+from costmodel.features._extract import COLUMNS
 from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
 from costmodel.transfer._base import TransferModel
@@ -75,8 +76,9 @@ def train(
         raise CostModelError(
             "A model must be evaluated on held-out workloads or by folds, but got both. Choose one."
         )
-    data = load_dataset(dataset, facts=LATENCIES)
     make = partial(make_model, learner, seed=seed) if isinstance(learner, str) else learner
+    make(COLUMNS)  # refuses an unknown name before measurements are read
+    data = load_dataset(dataset, facts=LATENCIES)
     rows = LearningRows.of(data)
     out, learned = _held_out(rows, hold_out)
     model = rows.fit(make(rows.features.columns), np.flatnonzero(learned))

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Literal, Self, get_args
 from urllib.parse import quote, unquote
 
+from costmodel.arguments import check_path
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import find_shipped, write_whole
 from costmodel.reading import is_file, is_folder
 
@@ -93,14 +94,15 @@ def find_dataset(dataset: str | Path | None = None) -> Path:
     Raises:
         CostModelError: If no such dataset exists.
     """
-    path = Path(SHIPPED_DATASETS[0] if dataset is None else dataset)
+    path = check_path("dataset", SHIPPED_DATASETS[0] if dataset is None else dataset)
     if dataset is not None and (is_file(path) or is_dataset_folder(path)):
         return path
     if str(path) in SHIPPED_DATASETS:
         return _shipped(str(path))
+    missing = shorten(path / FILE_NAME if is_folder(path) else path)
     raise CostModelError(
         f"A dataset must be a folder with {FILE_NAME}, a parquet file, or the name of a shipped dataset "
-        f"({', '.join(SHIPPED_DATASETS)}): {path / FILE_NAME if is_folder(path) else path} is not there."
+        f"({', '.join(SHIPPED_DATASETS)}): {missing} is not there."
         + did_you_mean(str(path), SHIPPED_DATASETS)
     )
 

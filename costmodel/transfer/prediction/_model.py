@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from costmodel.arguments import check_budgets, check_seed, check_whole
+from costmodel.arguments import check_budgets, check_path, check_seed, check_whole
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
 from costmodel.errors import CostModelError
@@ -257,7 +257,7 @@ def load_model(path: Path | str, *, most_bytes: int = MOST_BYTES) -> Model:
         CostModelError: The file does not exist, is damaged or too large, is no model of a supported version,
             or needs a learner that is not installed.
     """
-    path = Path(path)
+    path = check_path("path of a model", path)
     stored = read_model(path, most_bytes)
     return Model(stored.model, stored.metadata, attachments=stored.attachments, path=path)
 
