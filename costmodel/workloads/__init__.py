@@ -1,7 +1,7 @@
 """Workloads from real models: networks written in TVM Relax, their contents, and a catalogue of workloads.
 
-Importing this package does not load TVM. The modules that load it are ``relax`` (fusing, and recognising
-kernels) and ``networks``. Workloads, catalogue and extractions are independent of the source of kernels.
+Importing this package does not load TVM. The modules that load it are ``_fuse``, ``_recognise``,
+``_relax_calls`` and those of ``networks``. Workloads and catalogue are independent of the source of kernels.
 """
 
 import lazy_loader

@@ -47,7 +47,7 @@ def calls_of(module: Any, function: str = "") -> list[ModuleCall]:
         MissingExtraError: If TVM is not installed.
     """
     try:
-        from costmodel.workloads.relax._calls import module_calls
+        from costmodel.workloads._relax_calls import module_calls
     except ModuleNotFoundError as error:
         raise MissingExtraError("Reading a Relax module", "tvm") from error
     return module_calls(module, function)

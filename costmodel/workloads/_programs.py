@@ -43,7 +43,7 @@ def recognise_program(
     try:
         from tvm_ffi import structural_equal
 
-        from costmodel.workloads.relax._recognise import possible_workloads, recognise, without_annotations
+        from costmodel.workloads._recognise import possible_workloads, recognise, without_annotations
     except ModuleNotFoundError as error:
         raise MissingExtraError("Recognising workloads", "tvm") from error
     found = recognise(function, is_transposed=is_transposed)

@@ -47,7 +47,7 @@ class Tasks:
         """``task`` (name), ``launches``, ``workload`` (None if it is none) and ``tuned`` of each kernel."""
         from tvm.s_tir import meta_schedule as ms
 
-        from costmodel.workloads.relax._recognise import recognise
+        from costmodel.workloads._recognise import recognise
 
         rows = []
         for task in ms.relax_integration.extract_tasks(self.module, self.target):

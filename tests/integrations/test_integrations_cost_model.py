@@ -26,7 +26,7 @@ from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch
 from costmodel.transfer import Model, StorableModel, load_model, make_model
 from costmodel.transfer._metadata import ModelMetadata
-from costmodel.workloads.relax._recognise import relax_kernels
+from costmodel.workloads._recognise import relax_kernels
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 

@@ -17,7 +17,7 @@ from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._sample import lowered_launches
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records import Workload
-from costmodel.workloads.relax._recognise import relax_kernels
+from costmodel.workloads._recognise import relax_kernels
 
 pytestmark = pytest.mark.white_box
 

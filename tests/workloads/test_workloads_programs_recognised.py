@@ -11,7 +11,7 @@ from tvm import te
 from costmodel.kernels import open_space
 from costmodel.records import Workload
 from costmodel.workloads import recognise_program
-from costmodel.workloads.relax._recognise import relax_kernels
+from costmodel.workloads._recognise import relax_kernels
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 

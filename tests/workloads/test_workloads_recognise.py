@@ -22,8 +22,8 @@ DTYPES = ("float32", "float16")
 @cache
 def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
     """Each kernel by name, with what it is recognised as."""
-    from costmodel.workloads.relax._fuse import fuse_operators, kernel_calls
-    from costmodel.workloads.relax._recognise import recognise
+    from costmodel.workloads._fuse import fuse_operators, kernel_calls
+    from costmodel.workloads._recognise import recognise
 
     module = fuse_operators(export_small(network, dtype))
     return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
@@ -120,7 +120,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
     """The one kernel of a Relax function."""
     from tvm import relax
 
-    from costmodel.workloads.relax._fuse import fuse_operators
+    from costmodel.workloads._fuse import fuse_operators
 
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
@@ -197,7 +197,7 @@ NEIGHBOURS = {
 
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_what_only_looks_alike_is_not_recognised(name: str) -> None:
-    from costmodel.workloads.relax._recognise import recognise
+    from costmodel.workloads._recognise import recognise
 
     build, shapes, expected = NEIGHBOURS[name]
     found = recognise(legalised(build, *shapes))
@@ -208,8 +208,8 @@ def recognised_of(module: Any) -> set[str]:
     """Names of the workloads that a Relax module consists of."""
     from tvm import relax
 
-    from costmodel.workloads.relax._fuse import fuse_operators
-    from costmodel.workloads.relax._recognise import recognise
+    from costmodel.workloads._fuse import fuse_operators
+    from costmodel.workloads._recognise import recognise
 
     kernels = [
         each for each in fuse_operators(module).functions.values() if not isinstance(each, relax.Function)
@@ -300,7 +300,7 @@ def test_a_product_behind_a_transpose_in_one_kernel_is_recognised() -> None:
     from tvm import relax
     from tvm.relax.dpl import is_op, wildcard
 
-    from costmodel.workloads.relax._recognise import recognise
+    from costmodel.workloads._recognise import recognise
 
     product = is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(wildcard()))
     pattern = is_op("relax.add")(product, wildcard())
@@ -326,7 +326,7 @@ def test_a_product_behind_a_transpose_in_one_kernel_is_recognised() -> None:
 def test_what_is_added_is_a_bias_if_it_has_one_value_a_channel(
     shape: tuple[int, ...], expected: str | None
 ) -> None:
-    from costmodel.workloads.relax._recognise import recognise
+    from costmodel.workloads._recognise import recognise
 
     kernel = legalised(
         lambda op, x, w, b: op.add(op.nn.conv2d(x, w, padding=1), b), (1, 8, 6, 6), (8, 8, 3, 3), shape

@@ -19,7 +19,7 @@ from tvm.relax import op
 
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._workload import DTYPE_BYTES, Workload
-from costmodel.workloads.relax._fuse import fuse_operators
+from costmodel.workloads._fuse import fuse_operators
 
 _STRIDES = (1, 2, 3, 4)
 _ANNOTATIONS = ("global_symbol", "op_pattern", "tirx.noalias")

@@ -1,1 +1,0 @@
-"""From Relax modules to kernels, and from kernels to workloads. Loads TVM, as all else here does not."""
