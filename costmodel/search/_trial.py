@@ -14,6 +14,7 @@ from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._history import LATENCIES, chosen_params, latencies_of, value_of
 from costmodel.search.samplers._model import PREDICTED_LATENCY, PREDICTED_RANK, TIED
 from costmodel.search.spaces._base import SearchSpace
+from costmodel.transfer.prediction._physics import least_latencies
 
 _OUTCOMES, _ERROR = "outcomes", "error"
 
@@ -31,8 +32,8 @@ class Trial:
         value: The value that the study minimises: with one SM budget, the latency; with several, the natural
             log of latency over a reference; inf for a failure.
         error: First line of the first failure's message; empty if all measurements succeeded.
-        predicted_latency_s: ``(b,)`` latency in seconds predicted before the measurement; None if the sampler
-            predicts none.
+        predicted_latency_s: ``(b,)`` latency in seconds predicted before the measurement, not below what the
+            hardware allows; None if the sampler predicts none.
         predicted_rank: Rank of the config's score among the configs to choose from, 1 for the best; None if
             the sampler does not score.
         tied: Number of configs with the same score, from which this one was chosen by novelty, then at
@@ -59,16 +60,20 @@ class Trial:
     @classmethod
     def of(cls, trial: FrozenTrial, space: SearchSpace) -> "Trial":
         """What a finished trial of a study says."""
+        candidate = space.candidate(space.config(chosen_params(trial)))
         predicted = trial.system_attrs.get(PREDICTED_LATENCY)
+        if predicted is not None:
+            least = least_latencies([candidate] * len(predicted), space.platforms)
+            predicted = tuple(np.maximum(predicted, least).tolist())
         return cls(
             number=trial.number,
-            candidate=space.candidate(space.config(chosen_params(trial))),
+            candidate=candidate,
             sms=tuple(platform.sms_granted for platform in space.platforms),
             outcomes=tuple(map(Outcome, trial.user_attrs[_OUTCOMES])),
             latency_s=tuple(latencies_of(trial, len(space.platforms)).tolist()),
             value=value_of(trial),
             error=trial.user_attrs.get(_ERROR, ""),
-            predicted_latency_s=None if predicted is None else tuple(predicted),
+            predicted_latency_s=predicted,
             predicted_rank=trial.system_attrs.get(PREDICTED_RANK),
             tied=trial.system_attrs.get(TIED, 1),
         )

@@ -3,6 +3,7 @@ import logging
 import numpy as np
 import optuna
 import pytest
+from costmodel.records._peak_rates import least_latency_s
 
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
@@ -271,3 +272,13 @@ def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
     result = tune(runner, ModelSampler(pool, oracle), 5, study=open_study(place, "s"))
     assert runner.measured == 2
     assert len(result.trials) == 5
+
+
+def test_no_latency_is_reported_as_predicted_that_the_hardware_rules_out(pool, runner, oracle) -> None:
+    oracle.rows = dict.fromkeys(oracle.rows, 1e-12)
+    result = tune(runner, ModelSampler(pool, oracle), 3)
+    for trial in result.trials:
+        (platform,) = pool.platforms
+        least = least_latency_s(trial.candidate.workload, platform.device, platform.sms_granted)
+        assert least > 0
+        assert trial.predicted_latency_s == (least,)
