@@ -3,11 +3,11 @@ import logging
 import numpy as np
 import optuna
 import pytest
-from costmodel.records._peak_rates import least_latency_s
 
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
+from costmodel.records._peak_rates import least_latency_s
 from costmodel.search import ModelSampler, Pool, RandomOrderSampler, Search, open_study, tune
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._history import LATENCIES
