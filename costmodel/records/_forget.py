@@ -55,7 +55,7 @@ def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
 
     Args:
         store: Path of the record store, such as that of ``costmodel.integrations.triton.autotune``, of
-            ``costmodel tune --records``, or ``measurements.jsonl`` of a campaign.
+            ``RecordedRunner``, or ``measurements.jsonl`` of a campaign.
         kernel: Name of the workload or of its kind; ``*`` stands for any letters, as in ``triton.matmul*``.
         config: Decisions that a config has, among others.
         outcome: How they ended.
