@@ -37,9 +37,9 @@ def list_devices(own: OwnOption = None, json: JsonOption = None) -> None:
     Examples:
     - `costmodel devices list --json out/devices.json`
     """
-    from costmodel.records._device_table import list_devices
+    from costmodel.records._device_table import read_devices
 
-    entries = list_devices(own)
+    entries = read_devices(own)
     _print_devices(entries)
     write_json(json, entries)
 

@@ -124,7 +124,7 @@ def list_architectures() -> dict[str, Architecture]:
     return _shipped().architectures
 
 
-def list_devices(extra: Path | None = None) -> list[DeviceEntry]:
+def read_devices(extra: Path | None = None) -> list[DeviceEntry]:
     """Return the devices of the shipped table, followed by your own.
 
     Args:
@@ -158,7 +158,7 @@ def list_devices(extra: Path | None = None) -> list[DeviceEntry]:
 def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
     """Return the table row of a device; see ``find_device``."""
     check_text("device", name)
-    entries = {_key(each): entry for entry in list_devices(extra) for each in entry.names}
+    entries = {_key(each): entry for entry in read_devices(extra) for each in entry.names}
     if _key(name) not in entries:
         known = dict.fromkeys(entry.device.name for entry in entries.values())
         raise CostModelError(
@@ -176,7 +176,7 @@ def find_device(name: str, extra: Path | None = None) -> Device:
 
     Args:
         name: Name or alias, such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
-        extra: TOML file of your own devices (see ``list_devices``).
+        extra: TOML file of your own devices (see ``read_devices``).
 
     Raises:
         CostModelError: No device has exactly this name. ``A100``, for example, stands for several devices.

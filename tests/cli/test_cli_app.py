@@ -78,7 +78,7 @@ def test_a_disk_that_fills_up_is_one_line(
     def fill(_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "study.log")
 
-    monkeypatch.setattr(_device_table, "list_devices", fill)
+    monkeypatch.setattr(_device_table, "read_devices", fill)
     assert run(monkeypatch, "devices", "list") == 2
     assert capsys.readouterr().err == "Error: Cannot write study.log: No space left on device.\n"
 
@@ -132,7 +132,7 @@ def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, erro
     def fail(_: object) -> None:
         raise error
 
-    monkeypatch.setattr(_device_table, "list_devices", fail)
+    monkeypatch.setattr(_device_table, "read_devices", fail)
     monkeypatch.setattr(sys, "argv", ["costmodel", "devices", "list"])
     with pytest.raises(type(error), match="bug"):
         main()

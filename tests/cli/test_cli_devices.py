@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from costmodel.cli._app import app
-from costmodel.records._device_table import list_devices
+from costmodel.records._device_table import read_devices
 
 pytestmark = pytest.mark.white_box
 
@@ -33,11 +33,11 @@ def test_list_shows_each_device_once(tmp_path: Path) -> None:
     file = tmp_path / "devices.json"
     result = costmodel("list", "--json", file)
     assert result.exit_code == 0
-    assert f"{len(list_devices())} devices" in result.stdout
+    assert f"{len(read_devices())} devices" in result.stdout
     assert cells(result, "NVIDIA H200  ").split() == ["sm_90", "132", "1980", "66.9", "1,070.5", "4,814.3"]
     assert cells(result, "AMD Radeon PRO W6600").split() == ["gfx1032", "28", "2903", "10.4", "-", "224"]
     written = json.loads(file.read_text())
-    assert [each["device"]["name"] for each in written] == [entry.device.name for entry in list_devices()]
+    assert [each["device"]["name"] for each in written] == [entry.device.name for entry in read_devices()]
 
 
 def test_show_tells_what_the_granted_sms_can_do(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from command_line import command, in_terminal
 from typer.testing import CliRunner
 
 from costmodel.cli._app import app
-from costmodel.records._device_table import list_devices
+from costmodel.records._device_table import read_devices
 from costmodel.workloads import catalogue
 
 pytestmark = pytest.mark.white_box
@@ -21,7 +21,7 @@ def test_a_table_is_printed_in_parts_that_fit(width: int) -> None:
     rates = ("4,814.3", "7,672.3", "2,382.4")
     assert [shown.count(rate) for rate in rates] == [1] * 3
     parts = {60: 6, 80: 3, 200: 1}[width]
-    names = [entry.device.name for entry in list_devices()]
+    names = [entry.device.name for entry in read_devices()]
     fitting = [name for name in names if len(name) < 48]  # a longer one is wrapped in a narrow window
     assert [name for name in fitting if shown.count(name) < parts] == []
     assert shown.count(" device ") == parts
@@ -43,7 +43,7 @@ def test_text_is_wrapped_between_words_and_names_are_whole(width: int) -> None:
 
 def test_a_terminal_wraps_sentences_between_words() -> None:
     lines = in_terminal(80, "devices", "show", "H100 SXM")
-    (entry,) = (entry for entry in list_devices() if "H100 SXM" in entry.names)
+    (entry,) = (entry for entry in read_devices() if "H100 SXM" in entry.names)
     assert f"Source: {entry.source}" in " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= 80
 
@@ -60,7 +60,7 @@ def test_a_pipe_gets_sentences_in_one_line_and_tables_as_wide_as_asked() -> None
         )
         return done.stdout.splitlines()
 
-    (entry,) = (entry for entry in list_devices() if "H100 SXM" in entry.names)
+    (entry,) = (entry for entry in read_devices() if "H100 SXM" in entry.names)
     assert lines()[-1] == lines(COLUMNS="40")[-1] == f"Source: {entry.source}"
     assert max(map(len, lines(COLUMNS="40")[:-1])) <= 40
 

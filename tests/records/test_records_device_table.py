@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
 from costmodel.records import Device, find_device
-from costmodel.records._device_table import DeviceEntry, find_entry, list_devices
+from costmodel.records._device_table import DeviceEntry, find_entry, read_devices
 from costmodel.records._peak_rates import peak_rates
 
 pytestmark = pytest.mark.white_box
 
 DATASETS = Path(__file__).parents[2] / "datasets"
-ENTRIES = list_devices()
+ENTRIES = read_devices()
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": threads, blocks and KiB of
 # shared memory that an SM holds. All have 64 Ki registers.
@@ -247,7 +247,7 @@ def test_devices_of_ones_own_may_bring_an_architecture(own: Callable[[str], Path
 def test_wrong_files_are_refused(own: Callable[[str], Path], old: str, new: str, message: str) -> None:
     path = own(OWN.replace(old, new))
     with pytest.raises(CostModelError, match=message) as error:
-        list_devices(path)
+        read_devices(path)
     assert str(path) in str(error.value)
 
 
@@ -258,9 +258,9 @@ def test_a_damaged_file_is_read_or_refused(
     path = tmp_path_factory.mktemp("own") / "own.toml"
     path.write_text(OWN[:position] + character + OWN[position + 1 :])
     with suppress(CostModelError):
-        assert len(list_devices(path)) >= len(ENTRIES)
+        assert len(read_devices(path)) >= len(ENTRIES)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match=r"Cannot read .*No such file"):
-        list_devices(tmp_path / "none.toml")
+        read_devices(tmp_path / "none.toml")

@@ -18,7 +18,7 @@ from triton.runtime.driver import driver
 from costmodel.errors import CostModelError
 from costmodel.processes import cpu_model, cpu_threads
 from costmodel.reading import exists
-from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device, list_devices
+from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device, read_devices
 from costmodel.records._platform import Device, Isolation, Platform
 
 _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
@@ -216,7 +216,7 @@ def _device(ordinal: int) -> Device:
     cuda = cuda_driver()
     assert cuda
     name = cuda.name(ordinal)
-    known = {entry.device.name: entry.device.sms for entry in list_devices()}
+    known = {entry.device.name: entry.device.sms for entry in read_devices()}
     sms = known.get(name) or cuda.attribute(ordinal, "MULTIPROCESSOR_COUNT")
     return cuda_device(name, sms, {each: cuda.attribute(ordinal, each) for each in CUDA_ATTRIBUTES})
 
