@@ -255,7 +255,7 @@ def read_any(
     sms: int | None = None,
     latencies: Latencies | None = None,
 ) -> tuple[RecordedGraph, str]:
-    """A graph, or that of a Relax module, a trace or a JSON of one's own; and what it is called.
+    """Read a graph of any kind: of a Relax module, a trace or a JSON of one's own; with what it is called.
 
     Args:
         model: The graph or its file.

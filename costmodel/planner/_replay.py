@@ -49,7 +49,7 @@ class Timeline:
 
 
 def busy_s(starts_s: FloatArray, ends_s: FloatArray) -> float:
-    """Seconds that intervals cover together.
+    """Add up the seconds that intervals cover together.
 
     Example:
         >>> busy_s(np.array([0.0, 1.0, 5.0]), np.array([2.0, 3.0, 6.0]))

@@ -119,7 +119,7 @@ class SharedMemory:
 
 
 def fair_shares(asked: Sequence[float], most: float) -> list[float]:
-    """What each gets of something that all may ask too much of: all that it asks for, or an equal share.
+    """Share out something that all may ask too much of: each gets all that it asks for, or an equal share.
 
     Example:
         >>> fair_shares([1.0, 5.0, 9.0], 9.0)

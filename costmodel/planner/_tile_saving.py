@@ -51,7 +51,7 @@ def predict_saving(
     policy: str | SyncPolicy = "row",
     overheads: Overheads = _NONE,
 ) -> Saving:
-    """What synchronising the tiles of two dependent kernels would save (cuSync, CGO 2024, arXiv:2305.13450).
+    """Predict what synchronised tiles of two dependent kernels save (cuSync, CGO 2024, arXiv:2305.13450).
 
     One after the other, each kernel ends with a wave that fills only part of the slots. With synchronised
     tiles the consumer's blocks take the slots that the producer leaves, and each waits for the tiles that it

@@ -50,18 +50,18 @@ class TiledKernel:
         return prod(self.grid)
 
     def waves(self, sms: int) -> int:
-        """``ceil(blocks / (SMs * blocks per SM))``: how often all slots are filled, the last time in part."""
+        """Count how often all slots are filled, rounded up: ``ceil(blocks / (SMs * blocks per SM))``."""
         return ceil(self.tiles / (sms * self.blocks_per_sm))
 
     def duration_s(self, sms: int) -> float:
-        """Seconds of the kernel alone on so many SMs: its waves, each as long as a tile."""
+        """Return the seconds of the kernel alone on so many SMs: its waves, each as long as a tile."""
         return self.waves(sms) * self.tile_s
 
     @classmethod
     def from_duration(
         cls, grid: tuple[int, int, int], blocks_per_sm: int, sms: int, duration_s: float
     ) -> "TiledKernel":
-        """The kernel whose waves on so many SMs take a measured or predicted time in all.
+        """Make the kernel whose waves on so many SMs take a measured or predicted time in all.
 
         Example:
             >>> TiledKernel.from_duration((2, 24, 1), blocks_per_sm=1, sms=32, duration_s=4e-4).tile_s
@@ -80,7 +80,7 @@ class SyncPolicy(ABC):
 
     @abstractmethod
     def groups(self, columns: int) -> Positions:
-        """``(w, n)`` columns of the producer that each of ``w`` waits is for, in the order of the waits.
+        """Return ``(w, n)`` columns of the producer that each of ``w`` waits is for, in their order.
 
         Raises:
             ValueError: The columns do not fall into equal groups.
@@ -88,7 +88,7 @@ class SyncPolicy(ABC):
 
 
 def column_groups(columns: int, together: int) -> Positions:
-    """``(columns / together, together)`` groups whose columns are as far from one another as can be.
+    """Group columns as far from one another as can be: ``(columns / together, together)``.
 
     Raises:
         ValueError: ``together`` does not divide ``columns``.
@@ -156,7 +156,7 @@ class Overheads:
 def overlapped_s(
     producer: TiledKernel, consumer: TiledKernel, sms: int, policy: SyncPolicy, overheads: Overheads
 ) -> float:
-    """Seconds from the first block of the producer to the end of the last of the consumer."""
+    """Simulate the seconds from the first block of the producer to the end of the last of the consumer."""
     shares = lcm(producer.blocks_per_sm, consumer.blocks_per_sm)
     room = _Room(sms * shares)
     share, block_s = shares // producer.blocks_per_sm, producer.tile_s + overheads.block_s
@@ -213,7 +213,7 @@ class _Room:
         self.end = 0.0
 
     def start(self, share: int, work_s: float, not_before: float = 0.0) -> float:
-        """When a block ends that starts as soon as its share is free.
+        """Tell when a block ends that starts as soon as its share is free.
 
         Args:
             share: What it takes of the shares.

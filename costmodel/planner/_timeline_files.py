@@ -28,7 +28,7 @@ _MOST = 4000
 
 
 def draw_timelines(timelines: dict[str, Timeline]) -> Picture:
-    """Timelines one above the other, on one axis of time.
+    """Draw timelines one above the other, on one axis of time.
 
     Args:
         timelines: By title.

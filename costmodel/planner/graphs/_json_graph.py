@@ -96,7 +96,7 @@ def read_graph(path: Path | str) -> RecordedGraph:
 
 
 def graph_of(tasks: list[JsonTask], where: str) -> KernelGraph:
-    """The graph of tasks, those of one resource in the order in which it runs them.
+    """Make the graph of tasks, those of one resource in the order in which it runs them.
 
     Args:
         tasks: One or more.

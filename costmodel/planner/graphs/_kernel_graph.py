@@ -278,7 +278,7 @@ class KernelGraph:
 
 
 def sort_topologically(n: int, sources: Positions, targets: Positions) -> Positions:
-    """``(n,)`` positions of tasks, each behind its predecessors; the given order where it is one.
+    """Return ``(n,)`` positions of tasks, each behind its predecessors; the given order where it is one.
 
     Args:
         n: Number of tasks.
@@ -310,14 +310,14 @@ def sort_topologically(n: int, sources: Positions, targets: Positions) -> Positi
 
 
 def group_values(n: int, keys: Positions, values: Positions) -> tuple[list[int], list[int]]:
-    """The values of each key, as lists: those of key ``i`` are ``values[first[i]:first[i + 1]]``."""
+    """Group values by key, as lists: those of key ``i`` are ``values[first[i]:first[i + 1]]``."""
     by_key = np.argsort(keys, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=n))])
     return first.tolist(), values[by_key].tolist()
 
 
 def find_circles(n: int, sources: Positions, targets: Positions) -> NDArray[np.bool_]:
-    """``(m,)`` whether a dependency lies on a circle of dependencies."""
+    """Find the dependencies that lie on a circle of dependencies: an ``(m,)`` mask."""
     links = coo_array((np.ones(len(sources), dtype=np.int8), (sources, targets)), shape=(n, n))
     _, component = connected_components(links, directed=True, connection="strong")
     same: NDArray[np.bool_] = component[sources] == component[targets]

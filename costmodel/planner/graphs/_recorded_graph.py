@@ -76,7 +76,7 @@ class FaultCounts:
             self.counts[name] += int(count)
 
     def inspection(self, events: int, tasks: int) -> Inspection:
-        """What was found, in the order of ``RULES``."""
+        """Return what was found, in the order of ``RULES``."""
         counts = {name: self.counts[name] for name in RULES if name in self.counts}
         return Inspection(events, tasks, counts, tuple(self.unknown))
 
@@ -136,7 +136,7 @@ class RecordedTimes:
 def timed_dependencies(
     times: RecordedTimes, sources: Positions, targets: Positions, kinds: NDArray[np.intp]
 ) -> tuple[Dependencies, FloatArray]:
-    """Dependencies whose lags explain the recorded starts, and the starts of tasks that wait for nothing.
+    """Give dependencies lags that explain recorded starts, and find starts of tasks that wait for nothing.
 
     Of all that a task waited for, what held it back longest gets all the time that passed until the task
     started; each of the others gets what such a dependency takes at least: the launch latency of the fastest

@@ -18,7 +18,7 @@ _STREAM = "stream 0"
 
 
 def is_module_place(place: str) -> bool:
-    """Whether a text names a module in a file: ``program.py:module``, or JSON that TVM wrote.
+    """Tell whether a text names a module in a file: ``program.py:module``, or JSON that TVM wrote.
 
     Of JSON its first key tells: a trace, which is JSON too, may be as large as the memory.
     """

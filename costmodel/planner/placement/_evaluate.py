@@ -41,7 +41,7 @@ class DeviceLoad(msgspec.Struct, frozen=True):
 
 
 def device_loads(problem: PlacementProblem, placed: Placed) -> tuple[DeviceLoad, ...]:
-    """What each device has to do, in the order of the problem's devices."""
+    """Return what each device has to do, in the order of the problem's devices."""
     moved = {device.name: 0.0 for device in problem.devices}
     costs = {node.id: node.transfer for node in problem.nodes}
     for source, crossed in _crossings(problem, placed):
@@ -62,12 +62,12 @@ def device_loads(problem: PlacementProblem, placed: Placed) -> tuple[DeviceLoad,
 
 
 def max_load(problem: PlacementProblem, placed: Placed) -> float:
-    """Time per sample of a pipeline: the load of its busiest device."""
+    """Return the time per sample of a pipeline: the load of its busiest device."""
     return max(each.load for each in device_loads(problem, placed))
 
 
 def latency(problem: PlacementProblem, placed: Placed) -> float:
-    """Time of one sample from its first node to its last.
+    """Return the time of one sample from its first node to its last.
 
     An accelerator is called once: it waits for all that it reads. Nodes on CPUs begin when their inputs are
     there, each on a core of its own.

@@ -82,7 +82,7 @@ class _Model:
         self.model.minimize(self._total)
 
     def read(self, solved: Solved) -> dict[int, str] | None:
-        """Device of each node."""
+        """Read the device of each node."""
         if solved.solver is None:
             return None
         names = device_names(solved.solver, self._is_kind, self._nodes.kinds)

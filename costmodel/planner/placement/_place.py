@@ -34,7 +34,7 @@ class _Task(NamedTuple):
     contiguous: bool
 
     def value(self, placed: Placed) -> float:
-        """What a placement takes."""
+        """Return what a placement takes."""
         return (evaluate.latency if self.objective == "latency" else evaluate.max_load)(self.problem, placed)
 
 
@@ -149,7 +149,7 @@ def judge_placement(
     *,
     contiguous: bool = True,
 ) -> Placement:
-    """What a placement takes that somebody made, such as an expert.
+    """Evaluate a placement that somebody made, such as an expert.
 
     Args:
         problem: What was placed.

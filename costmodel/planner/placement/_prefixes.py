@@ -17,7 +17,7 @@ _Chosen = tuple[int, str]  # kind and name of a device
 
 
 def order(blocks: Blocks) -> list[int]:
-    """Blocks in a topological order that follows a path as long as it can (depth first)."""
+    """Put blocks in a topological order that follows a path as long as it can (depth first)."""
     waiting = np.bincount([v for _, v in blocks.edges], minlength=len(blocks))
     following: list[list[int]] = [[] for _ in range(len(blocks))]
     for u, v in blocks.edges:
@@ -34,7 +34,7 @@ def order(blocks: Blocks) -> list[int]:
 
 
 def fill(blocks: Blocks, *, free_cpus: bool = False) -> dict[int, str] | None:
-    """The greedy baseline: accelerators take blocks in order until their memory is full, a CPU what is left.
+    """Fill accelerators with blocks in order until their memory is full, a CPU with what is left: greedy.
 
     Args:
         blocks: What is placed.
@@ -76,7 +76,7 @@ def _next(blocks: Blocks, block: int, unused: list[_Chosen], cpus: list[_Chosen]
 
 
 def best_prefixes(blocks: Blocks, *, total: bool = False, free_cpus: bool = False) -> dict[int, str] | None:
-    """The best of all placements that give each device a run of neighbours in ``order``.
+    """Find the best of all placements that give each device a run of neighbours in ``order``.
 
     Args:
         blocks: What is placed.

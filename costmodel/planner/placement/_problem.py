@@ -54,7 +54,7 @@ class PlacementDevice(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1.0
 
     def latency(self, node: Node) -> float:
-        """Time of a node here; infinite where it cannot run."""
+        """Return the time of a node here; infinite where it cannot run."""
         return (node.cpu_latency if self.is_cpu else node.latency) / self.speed
 
 
@@ -91,7 +91,7 @@ class PlacementProblem(msgspec.Struct, frozen=True):
 
 
 def slices(sms: tuple[int, ...], memory: float) -> tuple[PlacementDevice, ...]:
-    """Accelerators that have so many SMs each, as if all work were spread over SMs.
+    """Make accelerators that have so many SMs each, as if all work were spread over SMs.
 
     The largest has speed 1: latencies of nodes must be those on so many SMs.
 
@@ -110,7 +110,7 @@ def slices(sms: tuple[int, ...], memory: float) -> tuple[PlacementDevice, ...]:
 
 
 def colours(problem: PlacementProblem) -> list[list[int]]:
-    """Positions of the nodes that stay together, in the order of their first."""
+    """Find the positions of nodes that stay together, in the order of their first."""
     found: dict[object, list[int]] = {}
     for i, node in enumerate(problem.nodes):
         found.setdefault(("free", node.id) if node.colour is None else node.colour, []).append(i)

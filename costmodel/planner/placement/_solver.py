@@ -72,7 +72,7 @@ class Blocks:
 
 
 def make_blocks(problem: PlacementProblem, *, contiguous: bool) -> Blocks:
-    """Colours as blocks; for a contiguous placement also what lies between two nodes of a colour.
+    """Make blocks of colours; for a contiguous placement also of what lies between two nodes of a colour.
 
     That is a strongly connected component of the graph of colours: a value that leaves it on a way back to it
     could not return to the same device.
@@ -140,12 +140,12 @@ Found = tuple[dict[int, str] | None, float]  # device of each node, if any were 
 
 
 def has_solver() -> bool:
-    """Whether OR-tools is installed."""
+    """Tell whether OR-tools is installed."""
     return find_spec("ortools") is not None
 
 
 def import_cp_model() -> Any:
-    """CP-SAT.
+    """Import CP-SAT.
 
     Raises:
         MissingExtraError: OR-tools is not installed.
@@ -177,7 +177,7 @@ class Scale:
         return self.known / self.count or 1.0
 
     def units(self, time: float) -> int:
-        """Whole units; more than ``most`` for all that takes longer."""
+        """Convert to whole units; more than ``most`` for all that takes longer."""
         return min(floor(time / self.unit), self.count + 2)
 
     @property
@@ -228,11 +228,11 @@ class Slots:
         self._until = [self._prefixes(literals) for literals in self.at] if ordered else []
 
     def column(self, slot: int) -> list[Any]:
-        """For each item the literal that it is in a slot."""
+        """Return for each item the literal that it is in a slot."""
         return [literals[slot] for literals in self.at]
 
     def slot_of(self, solver: Any, item: int) -> int:
-        """Where the solver put an item."""
+        """Find where the solver put an item."""
         return [solver.boolean_value(each) for each in self.at[item]].index(True)
 
     def add_order(self, edges: Sequence[tuple[int, int]]) -> None:
@@ -252,7 +252,7 @@ class Slots:
 
 
 def add_kind_choice(model: Any, counts: Sequence[int]) -> list[list[Any]]:
-    """For each slot a literal for each kind of device; one holds, as often as the kind has devices."""
+    """Add for each slot a literal for each kind of device; one holds, as often as the kind has devices."""
     chosen = [[model.new_bool_var("") for _ in counts] for _ in range(sum(counts))]
     for literals in chosen:
         model.add_exactly_one(literals)
@@ -262,13 +262,13 @@ def add_kind_choice(model: Any, counts: Sequence[int]) -> list[list[Any]]:
 
 
 def device_names(solver: Any, chosen: list[list[Any]], kinds: Sequence[Kind]) -> list[str]:
-    """The device of each slot: of its kind the next that is not taken."""
+    """Name the device of each slot: of its kind the next that is not taken."""
     free = [iter(kind.names) for kind in kinds]
     return [next(free[[solver.boolean_value(each) for each in literals].index(True)]) for literals in chosen]
 
 
 def add_transfers(model: Any, blocks: Blocks, scale: Scale, mine: Sequence[Any]) -> Any:
-    """Units of all that crosses the border of a device that has the blocks whose literals hold."""
+    """Add up the units of all that crosses the border of a device that has the blocks whose literals hold."""
     return sum(
         scale.units(value.cost) * _crossing(model, [mine[block] for block in value.blocks])
         for value in blocks.values

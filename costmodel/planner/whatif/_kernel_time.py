@@ -29,29 +29,29 @@ _ON_TENSOR_CORES = (Precision.TF32, Precision.HALF, Precision.NARROW)
 
 
 def find_products(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a kernel that multiplies matrices or a matrix and few vectors."""
+    """Find the kernels that multiply matrices or a matrix and few vectors: an ``(n,)`` mask."""
     kinds = (KernelKind.PRODUCT, KernelKind.VECTOR_PRODUCT)
     return np.isin(graph.kernel_kinds, kinds) & graph.of_kind(TaskKind.KERNEL)
 
 
 def find_vector_products(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task multiplies a matrix and few vectors."""
+    """Find the kernels that multiply a matrix and few vectors: an ``(n,)`` mask."""
     found: Mask = find_products(graph) & (graph.kernel_kinds == KernelKind.VECTOR_PRODUCT)
     return found
 
 
 def find_tensor_core_products(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a matrix product in a type that Tensor Cores multiply."""
+    """Find the matrix products in a type that Tensor Cores multiply: an ``(n,)`` mask."""
     return find_products(graph) & np.isin(graph.precisions, _ON_TENSOR_CORES)
 
 
 def find_lane_products(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task is a matrix product on CUDA cores, in float32 or float64."""
+    """Find the matrix products on CUDA cores, in float32 or float64: an ``(n,)`` mask."""
     return find_products(graph) & np.isin(graph.precisions, (Precision.FLOAT32, Precision.FLOAT64))
 
 
 def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
-    """``(n,)`` how many times as long the SM with most blocks of a kernel works if there are so many SMs.
+    """Estimate how many times as long the SM with most blocks of a kernel works on so many SMs, ``(n,)``.
 
     It does its blocks in rounds of as many as it holds at once, and a round of few warps takes as long as one
     of as many as keep it busy. Where nobody knows what an SM holds the number of its blocks counts, and where
@@ -68,7 +68,7 @@ def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> Floa
 
 
 def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> FloatArray:
-    """``(n,)`` what kernels take of their work where SMs take ``pace`` times as long, memory ``memory``.
+    """Estimate ``(n,)`` what kernels take if SMs take ``pace`` times as long, and memory ``memory``.
 
     The two are the root of the sum of their squares, as they overlap.
     """
@@ -79,7 +79,7 @@ def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) ->
 
 
 def count_rounds(graph: KernelGraph) -> FloatArray:
-    """``(n,)`` blocks of a kernel over those that all SMs hold at once: how often it fills the GPU.
+    """Count how often a kernel fills the GPU, ``(n,)``: its blocks over those that all SMs hold at once.
 
     1 where nobody knows blocks or SMs, 0 of what is no kernel.
     """
@@ -110,7 +110,7 @@ def _rounds(graph: KernelGraph, sms: NDArray[np.integer[Any]] | int, busy: Float
 
 
 def scale_work(graph: KernelGraph, factors: FloatArray) -> FloatArray:
-    """``(n,)`` durations of kernels if their work took ``factors`` times as long."""
+    """Return ``(n,)`` durations of kernels if their work took ``factors`` times as long."""
     start = np.minimum(START_S, graph.durations_s)
     return np.where(
         graph.of_kind(TaskKind.KERNEL), start + (graph.durations_s - start) * factors, graph.durations_s

@@ -62,7 +62,7 @@ def find_latencies(graph: KernelGraph, latencies: "Latencies") -> "Latencies":
 def group_by_workload(
     graph: KernelGraph, latencies: "Latencies", among: Mask | None = None
 ) -> list[WorkloadKernels]:
-    """The kernels of a graph whose workloads are known, by workload and SMs, in the order of the graph.
+    """Group the kernels whose workloads are known by workload and SMs, in the order of the graph.
 
     Args:
         graph: The graph.

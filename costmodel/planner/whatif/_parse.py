@@ -35,7 +35,7 @@ FORMS = {
 
 
 def parse_what_if(text: str, latencies: "Latencies | None" = None) -> list[Transform]:
-    """The transforms of a text, in its order.
+    """Parse the transforms of a text, in its order.
 
     Args:
         text: Such as ``fuse,graphs,scale:matmul=0.5``; ``FORMS`` has all.

@@ -67,7 +67,7 @@ class Kernels:
     def of(
         cls, graph: KernelGraph, *, contention: Contention = first_come, wait_s: float = WAIT_S
     ) -> "Kernels":
-        """Those of a graph that says what they need.
+        """Make those of a graph that says what they need.
 
         Raises:
             CostModelError: It does not, or has too many tasks.
@@ -157,7 +157,7 @@ def on_best_streams(
 
 
 def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> StreamSchedule:
-    """The best of lists by the critical path on each number of streams, and of lists near to the best.
+    """Find the best of lists by the critical path on each number of streams, and of lists near to the best.
 
     Args:
         kernels: What is scheduled.
@@ -176,7 +176,7 @@ def best_schedule(kernels: Kernels, most: int = MOST_STREAMS) -> StreamSchedule:
 
 
 def schedule_by_urgency(kernels: Kernels, streams: int, urgency: Sequence[float]) -> StreamSchedule:
-    """Kernels started as soon as what they need is done and a stream is free, the most urgent first.
+    """Start kernels as soon as what they need is done and a stream is free, the most urgent first.
 
     What the host did not launch yet waits for what it did.
 
@@ -254,7 +254,7 @@ class _List:
 
 
 def apply_schedule(kernels: Kernels, schedule: StreamSchedule) -> KernelGraph:
-    """The graph with its kernels on the streams of a schedule, where they take what they take alone."""
+    """Put the kernels of a graph on the streams of a schedule, where they take what they take alone."""
     of_host = replay(kernels.graph).starts_s
     starts = np.where(kernels.graph.on_device, schedule.starts_s, of_host)
     # Kernels that start at the same time find room in the order in which the list gave it to them.

@@ -48,7 +48,7 @@ _ROUNDING = 1e-9
 
 
 def first_come(_: KernelGraph, *, beside: float = BESIDE) -> Slowdown:
-    """Blocks find room in the order in which their kernels started.
+    """Let blocks find room in the order in which their kernels started.
 
     Args:
         beside: How many times as long as alone each kernel takes beside others, whether or not there is room.
@@ -143,7 +143,7 @@ class Sharing:
 
     @classmethod
     def of(cls, graph: KernelGraph, contention: Contention) -> "Sharing":
-        """That of a graph."""
+        """Make that of a graph."""
         return cls(_parts(graph), graph.of_kind(TaskKind.KERNEL).tolist(), contention(graph))
 
 

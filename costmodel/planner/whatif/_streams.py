@@ -68,7 +68,7 @@ def on_streams(graph: KernelGraph, streams: int, *, slowdown: float = 1.0) -> Ke
 
 
 def take_off_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
-    """The graph with what its kernels need alone, its tasks in the order in which they could start then.
+    """Keep what kernels need alone, tasks in the order in which they could start then.
 
     With it come ``(n,)`` the seconds that passed between a task and the one before on its resource.
 
@@ -98,7 +98,7 @@ def take_off_streams(graph: KernelGraph) -> tuple[KernelGraph, FloatArray]:
 def sort_by_start(
     graph: KernelGraph, starts_s: FloatArray, turns: FloatArray | Positions
 ) -> tuple[KernelGraph, Positions]:
-    """The same, its tasks in the order of their starts, and where each was.
+    """Sort the tasks of a graph by their starts, and tell where each was.
 
     Of those that start at the same time the one of the lowest turn comes first. If no task has a lower turn
     than one that it needs, any order along this one has no circle.
@@ -123,7 +123,7 @@ def _seconds_to_end(graph: KernelGraph) -> FloatArray:
 
 
 def put_on_streams(graph: KernelGraph, stream_of: Positions, gaps_s: FloatArray) -> KernelGraph:
-    """The graph with its kernels on streams, which run them in the graph's order.
+    """Put the kernels of a graph on streams, which run them in the graph's order.
 
     Args:
         graph: Kernels without streams, in an order that their dependencies allow.
@@ -167,7 +167,7 @@ def _chain(task: int, after: Sequence[int]) -> list[int]:
 
 
 def minimum_equivalent(n: int, sources: Positions, targets: Positions) -> list[tuple[int, int]]:
-    """The dependencies of tasks, numbered in a topological order, that no others imply."""
+    """Keep the dependencies of tasks, numbered in a topological order, that no others imply."""
     first, successors = group_values(n, sources, targets)
     reached, kept = [0] * n, []
     for task in range(n - 1, -1, -1):

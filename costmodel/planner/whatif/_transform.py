@@ -25,17 +25,17 @@ def matches(text: str, pattern: str) -> bool:
 
 
 def match_names(graph: KernelGraph, *patterns: str) -> Mask:
-    """``(n,)`` whether a task's name matches one of the patterns."""
+    """Find the tasks whose name matches one of the patterns: an ``(n,)`` mask."""
     return _matching(graph.names, patterns)[graph.name_ids]
 
 
 def in_scope(graph: KernelGraph, pattern: str) -> Mask:
-    """``(n,)`` whether a task is part of what matches the pattern."""
+    """Find the tasks that are part of what matches the pattern: an ``(n,)`` mask."""
     return _matching(graph.scopes, (pattern,))[graph.scope_ids]
 
 
 def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
-    """``(n,)`` whether a task is a kernel, copy or memset whose name matches.
+    """Find the kernels, copies and memsets whose name matches: an ``(n,)`` mask.
 
     Raises:
         CostModelError: None is.
@@ -51,7 +51,7 @@ def kernels_named(graph: KernelGraph, pattern: str) -> Mask:
 
 
 def check_positive(value: float, what: str) -> float:
-    """The value, which must be a number that is not negative.
+    """Check that a value is a number that is not negative.
 
     Raises:
         CostModelError: It is not.
@@ -63,7 +63,7 @@ def check_positive(value: float, what: str) -> float:
 
 
 def find_gaps(graph: KernelGraph) -> FloatArray:
-    """``(n,)`` seconds between a task and the one before on its resource; 0 for the first of each."""
+    """Return ``(n,)`` seconds between a task and the one before on its resource; 0 for the first of each."""
     found = np.zeros(len(graph))
     edges = graph.dependencies
     order = edges.kinds == DependencyKind.ORDER
@@ -72,7 +72,7 @@ def find_gaps(graph: KernelGraph) -> FloatArray:
 
 
 def find_followers(graph: KernelGraph) -> Positions:
-    """``(n,)`` the next task of the same resource; -1 for the last."""
+    """Find ``(n,)`` the next task of the same resource; -1 for the last."""
     found = np.full(len(graph), -1)
     edges = graph.dependencies
     order = edges.kinds == DependencyKind.ORDER
@@ -81,7 +81,7 @@ def find_followers(graph: KernelGraph) -> Positions:
 
 
 def order_on_resources(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> Dependencies:
-    """Dependencies of each task on the one before on its resource."""
+    """Make dependencies of each task on the one before on its resource."""
     by_resource = np.argsort(resource_ids, kind="stable")
     same = resource_ids[by_resource[1:]] == resource_ids[by_resource[:-1]]
     targets = by_resource[1:][same]
@@ -89,7 +89,7 @@ def order_on_resources(resource_ids: NDArray[np.int32], gaps_s: FloatArray) -> D
 
 
 def select_tasks(graph: KernelGraph, tasks: Positions | Mask, dependencies: Dependencies) -> KernelGraph:
-    """The graph of some tasks, in the order in which they are given, with these dependencies."""
+    """Select some tasks, in the order in which they are given, with these dependencies."""
     return replace(
         graph,
         name_ids=graph.name_ids[tasks],
@@ -108,7 +108,7 @@ def select_tasks(graph: KernelGraph, tasks: Positions | Mask, dependencies: Depe
 
 
 def contract(graph: KernelGraph, into: Positions) -> KernelGraph:
-    """The graph with tasks merged into others of their resource, or taken away.
+    """Merge tasks into others of their resource, or take them away.
 
     Time between merged tasks goes; time around what is taken away stays. What waited for a merged task waits
     for what it is merged into, and the other way round.
@@ -144,7 +144,7 @@ def _gaps_left(graph: KernelGraph, own_gaps: FloatArray, stays: Mask) -> FloatAr
 
 
 def find_crossings(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tuple[Mask, Mask]:
-    """``(n,)`` twice: whether a task waits for, or is awaited by, more than its neighbour on its resource.
+    """Tell ``(n,)`` twice whether a task waits for, or is awaited by, more than its neighbour.
 
     Args:
         graph: The graph.
@@ -159,7 +159,7 @@ def find_crossings(graph: KernelGraph, kinds: tuple[DependencyKind, ...]) -> tup
 
 
 def find_launches(graph: KernelGraph) -> Mask:
-    """``(n,)`` whether a task launches something."""
+    """Find the tasks that launch something: an ``(n,)`` mask."""
     return graph.of_kind(TaskKind.LAUNCH)
 
 

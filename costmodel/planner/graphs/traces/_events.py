@@ -87,7 +87,7 @@ class DeviceProperties(NamedTuple):
 
     @classmethod
     def of(cls, found: dict[Any, Any]) -> "DeviceProperties":
-        """Those of an entry of Kineto's ``deviceProperties``."""
+        """Read an entry of Kineto's ``deviceProperties``."""
         name = found.get("name")
         return cls(
             name if isinstance(name, str) else "",

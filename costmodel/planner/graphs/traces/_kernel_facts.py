@@ -20,7 +20,7 @@ from costmodel.records._workload import Workload
 
 
 def in_float16(workload: Workload) -> Workload:
-    """The same in float16, convolutions with channels last; what is no operator stays."""
+    """Return the same in float16, convolutions with channels last; what is no operator stays."""
     if workload.is_foreign or workload.dtype == "float16":
         return workload
     nhwc = workload.kind.replace("conv2d", "conv2d_nhwc")
@@ -40,13 +40,13 @@ class _Call(NamedTuple):
     settings: Sequence[str]
 
     def numbers(self, position: int) -> list[int]:
-        """Whole numbers of a setting, such as ``[2, 2]``; none where it was not written."""
+        """Read the whole numbers of a setting, such as ``[2, 2]``; none where it was not written."""
         text = self.settings[position] if position < len(self.settings) else ""
         return [int(each) for each in re.findall(r"-?\d+", text)]
 
 
 def find_workload(name: str, args: Args) -> str:
-    """Name of the workload of an operator's call; empty where it is none, or where shapes are missing.
+    """Find the name of the workload of an operator's call; empty if it is none, or if shapes are missing.
 
     bfloat16 counts as float16, and convolutions in either as those with channels last.
     """
@@ -154,7 +154,7 @@ class Launch(NamedTuple):
 
 
 def read_launch(args: Args, device: DeviceProperties) -> Launch:
-    """What a trace says of a kernel's launch on a device."""
+    """Read what a trace says of a kernel's launch on a device."""
     blocks, warps = _size(args.grid, _MOST_GRID), ceil(_size(args.block, _MOST_BLOCK) / device.warp_size)
     if not warps or not device.sm_threads:
         return Launch(blocks, warps, 0)

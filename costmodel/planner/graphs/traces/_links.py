@@ -19,7 +19,7 @@ Link = tuple[int, int, DependencyKind]
 
 
 def find_links(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> list[Link]:
-    """All dependencies but for program order; starts of waits move to where these are over."""
+    """Find all dependencies but for program order; starts of waits move to where these are over."""
     found = [(call.first, task, DependencyKind.LAUNCH) for call, task in tasks.launches]
     found += _stream_waits(tasks, tracks, findings)
     found += _host_waits(tasks, tracks, findings)
@@ -65,7 +65,7 @@ class _Wait:
 
     @classmethod
     def of(cls, call: Call, tasks: Tasks, tracks: Tracks) -> "_Wait | None":
-        """What a call waits for; None if the trace does not say."""
+        """Find what a call waits for; None if the trace does not say."""
         events = tracks.waits.get(call.span.correlation or 0, [])
         own = [event for event in events if event.pid == call.span.process] or events
         if not own:
@@ -183,7 +183,7 @@ _UNCERTAIN = (DependencyKind.EVENT, DependencyKind.SYNC, DependencyKind.DATA)
 def keep_believed(
     found: list[Link], tasks: Tasks, resolution_s: float, findings: FaultCounts
 ) -> NDArray[np.intp]:
-    """``(m, 3)`` first task, second task and kind of each dependency, those of program order first."""
+    """Return ``(m, 3)`` first task, second task and kind of each dependency, those of program order first."""
     order = _program_order(tasks.resource_ids)
     all_links = np.concatenate([order, np.array(found, dtype=np.intp).reshape(-1, 3)])
     sources, targets, kinds = all_links.T

@@ -59,12 +59,12 @@ class Stream:
     launched_s: FloatArray
 
     def last_before(self, time: float) -> int | None:
-        """The last task that was launched before a time."""
+        """Find the last task that was launched before a time."""
         found = int(np.searchsorted(self.launched_s, time, side="left")) - 1
         return None if found < 0 else self.first + found
 
     def first_after(self, time: float) -> int | None:
-        """The first task that was launched after a time."""
+        """Find the first task that was launched after a time."""
         found = int(np.searchsorted(self.launched_s, time, side="right"))
         return None if found == len(self.spans) else self.first + found
 

@@ -116,7 +116,7 @@ class _Open:
 def split_calls(
     spans: list[Span], launched: Correlated, resolution_s: float, findings: FaultCounts
 ) -> Thread:
-    """The tasks of a thread: each call but for what it called, named after it.
+    """Split the calls of a thread into tasks: each call but for what it called, named after it.
 
     A call that copies and returns once that is done is two tasks: one launches the copy, one waits for it.
 
