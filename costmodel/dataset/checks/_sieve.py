@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.table._columns import codes_of, compare_columns, lengths_of
+from costmodel.dataset.table._columns import Codes, Mask, codes_of, compare_columns, lengths_of
 from costmodel.dataset.table._compare import compare_records, keys_of, order_records
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.records._platform import Device, Platform
@@ -16,8 +16,6 @@ from costmodel.records._platform import Device, Platform
 SAME_KEY = "another measurement has the same candidate, platform and visit"
 _LAUNCHES = "launches differ from those of another record of the same candidate"
 
-Codes = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Reasons = NDArray[np.object_]  # why each row does not enter; empty where it does
 
 

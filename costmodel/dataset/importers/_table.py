@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from costmodel.dataset.importers._table_columns import Block, ColumnReader, csv_blocks
+from costmodel.dataset.importers._table_columns import ColumnReader, RowBlock, csv_blocks
 from costmodel.dataset.importers._table_rows import ColumnMap, RowReader, read_column_map
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
@@ -59,20 +59,20 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
     yield from chain.from_iterable(make_ahead(read()))
 
 
-def _blocks(path: Path, columns: ColumnMap) -> Iterator[Block]:
+def _blocks(path: Path, columns: ColumnMap) -> Iterator[RowBlock]:
     with refusing(path, "a table in CSV or Parquet"), open_unpacked(path) as (file, _):
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
         file.seek(0)
         yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
 
 
-def _csv_blocks(file: Stream, columns: ColumnMap) -> Iterator[Block]:
+def _csv_blocks(file: Stream, columns: ColumnMap) -> Iterator[RowBlock]:
     for header, block in csv_blocks(file, columns.delimiter):
         _check_header(header, columns)
         yield block
 
 
-def _parquet_blocks(file: Stream, columns: ColumnMap) -> Iterator[Block]:
+def _parquet_blocks(file: Stream, columns: ColumnMap) -> Iterator[RowBlock]:
     table = pq.ParquetFile(file)
     _check_header(table.schema_arrow.names, columns)
     metadata = table.metadata

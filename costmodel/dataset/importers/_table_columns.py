@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset.importers._table_rows import Row, RowReader, TableColumn
 from costmodel.dataset.sources._entry import LEAST_S, MOST_S, PER_SECOND, EntryError
 from costmodel.dataset.sources._source import Entry, Origin
-from costmodel.dataset.table._columns import codes_of, number_combinations
+from costmodel.dataset.table._columns import Codes, Mask, codes_of, number_combinations
 from costmodel.dataset.table._records import Records
 from costmodel.reading import Stream, lines_of
 from costmodel.records._measurement import Measurement, Outcome
@@ -40,10 +39,10 @@ class RowError(EntryError):
 
 
 # Rows that stand together: an Arrow table of texts, or a list.
-Block = Any
+RowBlock = Any
 
 
-def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], Block]]:
+def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], RowBlock]]:
     """Yield the header with each block of rows, one after the other; the first block has none.
 
     Raises:
@@ -135,8 +134,6 @@ def _row_blocks(
 
 
 T = TypeVar("T")
-Codes = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 class ColumnReader:
@@ -158,7 +155,7 @@ class ColumnReader:
         self._of_platform = _names(columns.device, columns.sms, columns.isolation)
         self._of_outcome = _names(columns.outcome, columns.error)
 
-    def read(self, block: Block, origin: Origin, first: int) -> Iterator[Entry]:
+    def read(self, block: RowBlock, origin: Origin, first: int) -> Iterator[Entry]:
         """Yield the measurements and rejects of a block.
 
         Args:

@@ -32,7 +32,7 @@ from costmodel.dataset.sources._platform_file import (
     locate,
     require_platform,
 )
-from costmodel.dataset.sources._source import Choice, Entry, FileContents, Origin, Reject, Repair
+from costmodel.dataset.sources._source import ChosenConfig, Entry, FileContents, Origin, Reject, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Decision
 from costmodel.records._measurement import Measurement, Outcome
@@ -65,7 +65,7 @@ def read_moe(file: InputFile, options: ReadOptions) -> FileContents:
 
 def _choices(
     file: InputFile, variant: str, dims: dict[str, int], platform: Platform
-) -> Iterator[Choice | Reject]:
+) -> Iterator[ChosenConfig | Reject]:
     origin, fields = Origin.of(file.path), dict(file.document.fields)
     version = fields.pop(_VERSION, "")
     versions = {"triton": version} if isinstance(version, str) and version else {}
@@ -77,12 +77,12 @@ def _choices(
             yield origin.reject(str(error), {tokens: config})
 
 
-def _choice(tokens: str, config: Any, variant: str, dims: dict[str, int], platform: Platform) -> Choice:
+def _choice(tokens: str, config: Any, variant: str, dims: dict[str, int], platform: Platform) -> ChosenConfig:
     if not re.fullmatch(_SIZE, tokens, re.ASCII) or not isinstance(config, dict) or not config:
         raise EntryError("an entry must be a number of tokens with a config")
     workload = foreign_workload("moe", "fused_moe", variant, {**dims, "m": int(tokens)})
     decisions = {name: to_decision(value) for name, value in config.items()}
-    return Choice(make_candidate("moe", workload, decisions, None), platform)
+    return ChosenConfig(make_candidate("moe", workload, decisions, None), platform)
 
 
 _TIMINGS = "configs_timings"

@@ -44,7 +44,7 @@ class Reject(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenConfig:
     """A config that somebody chose as the best, without its latency or what it was chosen among.
 
     Attributes:
@@ -81,7 +81,7 @@ class Overhead:
 
 
 # What an importer yields; measurements one by one, or many of them in columns.
-Entry = Measurement | Records | Choice | Reject | Repair | Overhead
+Entry = Measurement | Records | ChosenConfig | Reject | Repair | Overhead
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class FileContents:
     path: Path
     measurements: RecordSpool
     rejects: Sequence[Reject] = ()
-    choices: Sequence[Choice] = ()
+    choices: Sequence[ChosenConfig] = ()
     configs: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
     closed: bool = True
@@ -126,7 +126,7 @@ class FileContents:
         measurements = RecordSpool()
         waiting: list[Measurement] = []
         rejects: list[Reject] = []
-        choices: list[Choice] = []
+        choices: list[ChosenConfig] = []
         repairs = Counter[str]()
         overheads: list[float] = []
         left = _MOST_REJECTED
@@ -150,7 +150,7 @@ class FileContents:
                             f"entries are not; the first because {rejects[0].reason}. Check the file and "
                             "the options that describe it."
                         )
-                case Choice():
+                case ChosenConfig():
                     choices.append(entry)
                 case Repair(reason, count):
                     repairs[reason] += count

@@ -34,13 +34,12 @@ from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._labels import Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
+from costmodel.dataset.table._columns import Mask
 from costmodel.dataset.table._dataset import Dataset, DatasetFile, make_categorical
 from costmodel.dataset.table._files import add_checksums, check_checksum
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.reading import is_file, read_json, refusing
-
-Mask = NDArray[np.bool_]
 
 
 def run_lengths(taken: Mask) -> list[int]:
