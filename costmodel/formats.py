@@ -192,7 +192,14 @@ FORMATS = (
         ),
     ),
     FileFormat(
-        "nvbench-table", "output of nvbench", _BUILD, lambda h: h.begins("# devices", "benchmark,device")
+        "nvbench-table",
+        "output of nvbench",
+        _BUILD,
+        lambda h: bool(
+            re.search(
+                r"^(# (Devices|Benchmark Results)\s*$|Benchmark,Device,Device Name,)", h.text, re.MULTILINE
+            )
+        ),
     ),
     FileFormat(
         "model",

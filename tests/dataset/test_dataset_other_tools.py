@@ -182,6 +182,17 @@ def test_a_table_of_nvbench() -> None:
     assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
 
 
+def test_a_printed_report_of_nvbench() -> None:
+    source = read("nvbench.md")
+    assert not source.rejects
+    best, second = in_order(source)
+    assert best.candidate.workload == second.candidate.workload
+    assert best.candidate.workload.kind.startswith("nvbench.reported_copy.")
+    assert (best.candidate.workload.dims, decisions(best)) == ({"a": 1048576}, {"BlockSize": 256})
+    assert [*best.latencies_s, *second.latencies_s] == pytest.approx([11e-6, 12.345e-6])
+    assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+
+
 def test_results_of_nvbench_in_json() -> None:
     source = read("nvbench.json")
     assert not source.rejects
@@ -201,8 +212,8 @@ def test_results_of_nvbench_in_json() -> None:
 def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, header: CardHeader) -> None:
     files = sorted(set(FILES.iterdir()) - {FILES / "cutlass_profiler.txt"})  # which holds a table twice
     report = build_dataset(files, tmp_path / "dataset", header=header, options=ReadOptions(platform))
-    assert (report.rejects, report.measurements) == ({}, 26)
-    assert len(load_dataset(tmp_path / "dataset").to_records()) == 26
+    assert (report.rejects, report.measurements) == ({}, 28)
+    assert len(load_dataset(tmp_path / "dataset").to_records()) == 28
 
 
 @pytest.mark.parametrize(

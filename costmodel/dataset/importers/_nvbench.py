@@ -1,4 +1,4 @@
-"""Results of NVBench, in CSV (``--csv``) or JSON (``--json``): states of a benchmark's axes, with GPU times.
+"""Results of NVBench, printed, in CSV or in JSON: states of a benchmark's axes, with their GPU times.
 
 NVBench does not say which axes are sizes of the problem and which are tuned. Axes of types, those that CUB
 marks with ``{ct}`` or ``{io}``, and those whose whole name is in ``SIZES`` are the problem's; all others are
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
+from costmodel.dataset.sources._entry import PER_SECOND, EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.sources._platform_file import (
     add_software,
@@ -26,6 +26,7 @@ from costmodel.dataset.sources._platform_file import (
 from costmodel.dataset.sources._rows import read_csv_rows
 from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
 from costmodel.errors import CostModelError, InvalidArgumentError
+from costmodel.reading import read_lines
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
@@ -40,6 +41,7 @@ SIZES = frozenset(
 )
 _TYPE = re.compile(r"[IUFC](8|16|32|64|128)|BF16|bool", re.ASCII)
 _MARK = re.compile(r"\{(ct|io)\}")
+_CSV = re.compile(rb"^Benchmark,Device,Device Name,", re.MULTILINE)
 _BEHIND_AXES = "Skipped"
 _TIME = "GPU Time (sec)"
 _POW2 = " (pow2)"
@@ -68,7 +70,50 @@ class _State:
 
 
 def read_nvbench_table(file: InputFile, options: ReadOptions) -> FileContents:
-    return FileContents.of(file.path, _entries(file, options, _csv_states(file)))
+    """Read states from CSV, or from the report that NVBench prints."""
+    is_csv = _CSV.search(file.head) is not None
+    states = _csv_states(file) if is_csv else _reported_states(file)
+    return FileContents.of(file.path, _entries(file, options, states))
+
+
+def _reported_states(file: InputFile) -> Iterator["_State | _Unread"]:
+    """Read the tables of a report, each of a benchmark and a device that headings name."""
+    benchmark, device, header = "", "", list[str]()
+    for number, line in read_lines(file.path, "output of NVBench"):
+        text = line.decode("utf-8", errors="replace").strip()
+        if text.startswith("#"):
+            header = []
+            if text.startswith("### ["):
+                device = text.partition("] ")[2].strip("`")
+            elif text.startswith("## "):
+                benchmark = text.removeprefix("## ")
+        elif text.startswith("|") and benchmark and device and set(text) - set("|-: "):
+            cells = [cell.strip() for cell in text.strip("|").split("|")]
+            if not header:
+                header = cells
+                continue
+            try:
+                yield _reported_state(benchmark, device, header, cells)
+            except EntryError as error:
+                yield _Unread(str(error), text, number)
+
+
+def _reported_state(benchmark: str, device: str, header: list[str], cells: list[str]) -> "_State":
+    """Read a row of a report: its axes stand in front of ``Samples``, powers of two as in ``2^10 = 1024``.
+
+    Raises:
+        EntryError: It has other cells than the header, or no time.
+    """
+    if len(cells) != len(header) or "Samples" not in header or "GPU Time" not in header:
+        raise EntryError("a row must have as many cells as the header, with Samples and GPU Time among them")
+    pairs = zip(header[: header.index("Samples")], cells, strict=False)
+    axes = {name: cell.rpartition(" = ")[2] for name, cell in pairs if name and cell}
+    number, _, unit = cells[header.index("GPU Time")].partition(" ")
+    if unit not in PER_SECOND:
+        raise EntryError(f"the unit of a time must be one of {', '.join(PER_SECOND)}")
+    types = frozenset(name for name, value in axes.items() if _TYPE.fullmatch(value))
+    latency_s = to_seconds(read_number(number, _TIME), PER_SECOND[unit], _TIME)
+    return _State(benchmark, find_named_device(device), axes, types, "", latency_s)
 
 
 def _csv_states(file: InputFile) -> Iterator["_State | _Unread"]:
