@@ -683,6 +683,7 @@ def test_configs_of_a_mixture_of_experts_are_written_as_vllm_reads_them(bench: B
     assert list(written) == [f"E={e},N=1024,device_name=NVIDIA_H100_80GB_HBM3.json" for e in (8, 16)]
     options = {**TILES, "num_warps": 4, "num_stages": 2}
     assert written["E=8,N=1024,device_name=NVIDIA_H100_80GB_HBM3.json"] == {
+        "triton_version": triton.__version__,
         "16": {"BLOCK_SIZE_M": 16, **options},
         "64": {"BLOCK_SIZE_M": 64, **options},
     }

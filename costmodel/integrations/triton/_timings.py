@@ -8,6 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
+import triton
+from msgspec.structs import replace
+
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
@@ -98,7 +101,11 @@ class KernelTimings:
         *,
         anew: bool = False,
     ) -> None:
-        self.store, self.platform = store, platform
+        software = {
+            "triton": triton.__version__,
+            **platform.software,
+        }  # which a given one may lack
+        self.store, self.platform = store, replace(platform, software=software)
         self._workload, self._space, self._l2_policy, self._anew = workload, space, l2_policy, anew
         self._made: dict[str, Measurement] = {}
         self._held_back: list[Measurement] = []
