@@ -117,7 +117,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @property
     def few_shot(self) -> FewShot | None:
-        """How tested tasks are measured; None if they are not."""
+        """Plan by which tested tasks are measured; None if they are not."""
         return FewShot(self.shots, self.first, self.seed) if self.shots else None
 
     @property
@@ -126,7 +126,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return tuple(range(self.seed, self.seed + self.seeds))
 
     def _problems(self) -> Iterator[str]:
-        """What the types cannot say."""
+        """Yield what is wrong that the types cannot say."""
         try:
             for name in self.learners:
                 make_model(name, COLUMNS)
@@ -150,7 +150,7 @@ class EvaluationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
     @property
     def _parts(self) -> tuple[Any, ...]:
-        """What says how one dataset is split."""
+        """Settings of the split of one dataset."""
         return self.dataset, self.split, self.folds, self.keep_twins_apart
 
 

@@ -119,13 +119,13 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
 
 
 def _fewer(dataset: Dataset, used: Dataset) -> int:
-    """How many workloads of a dataset are not used."""
+    """Count the workloads of a dataset that are not used."""
     return len(set(dataset.workloads) - set(used.workloads))
 
 
 @dataclass(frozen=True)
 class _HeldOut:
-    """What is learned from and judged by.
+    """Rows that are learned from and judged by.
 
     Attributes:
         dataset: Both sides.
@@ -269,7 +269,7 @@ def _make(make: Make, seed: int, columns: Sequence[Column]) -> TransferModel:
 
 
 def _settings(value: Any) -> Any:
-    """What a model was made with, models in it opened."""
+    """Return what a model was made with, models in it opened."""
     if isinstance(value, TransferModel | Learner):
         return type(value), {name: _settings(setting) for name, setting in vars(value).items()}
     if isinstance(value, list | tuple):

@@ -28,7 +28,7 @@ TWO_PANELS = (6.4, 9.2)
 
 
 def line_style(name: str, learners: list[str]) -> dict[str, Any]:
-    """How a learner's line looks, by its place among the learners; references have their own."""
+    """Return the style of a learner's line, by its place among the learners; references have their own."""
     if name in _REFERENCES:
         return {"color": "#555555", "linestyle": _REFERENCES[name], "linewidth": 1.6}
     place = learners.index(name)

@@ -29,7 +29,7 @@ N_EPS = {"n_eps": 0.05, "n_eps_1": 0.01}
 
 @dataclass(frozen=True)
 class FewShot:
-    """How each tested task is measured.
+    """Plan by which each tested task is measured.
 
     Attributes:
         shots: Numbers of measurements to judge after, ascending; the model is adapted after each.
@@ -57,7 +57,7 @@ class FewShot:
 
 @dataclass(frozen=True)
 class Fixed:
-    """What is said of one task and no measurement changes; as a start, and as what it is adapted to."""
+    """A prediction for one task that no measurement changes; as a start, and as what it is adapted to."""
 
     prediction: Prediction
 

@@ -78,7 +78,7 @@ def judge(
 
 
 def judge_latency(prediction: Prediction, latency_s: FloatArray) -> dict[str, Any]:
-    """How good a prediction's seconds and its intervals are; NaN for what it does not tell."""
+    """Judge a prediction's seconds and its intervals; NaN for what it does not tell."""
     ran, predicted_s = np.isfinite(latency_s), prediction.latency_s
     result = {"latency_error": np.nan, "log_bias": np.nan}
     if predicted_s is not None:
@@ -89,7 +89,7 @@ def judge_latency(prediction: Prediction, latency_s: FloatArray) -> dict[str, An
 
 
 def judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, float]:
-    """How many configs ``ran``, how many of these are ``covered``, and the median ``interval_width``.
+    """Count configs that ``ran`` and those of them that are ``covered``, with the median ``interval_width``.
 
     The width is high / low; what a prediction does not tell, or nothing ran for, is NaN.
     """
@@ -102,7 +102,7 @@ def judge_interval(prediction: Prediction, latency_s: FloatArray) -> dict[str, f
 
 
 def prediction_at(prediction: Prediction, at: NDArray[np.intp]) -> Prediction:
-    """What a prediction says of the candidates at these positions."""
+    """Return what a prediction says of the candidates at these positions."""
     fields = (prediction.latency_s, prediction.low_s, prediction.high_s)
     return Prediction(prediction.score[at], *(None if values is None else values[at] for values in fields))
 

@@ -76,7 +76,7 @@ _PRODUCT = ((0,), (1,))  # a matrix product of rows, which index its first opera
 
 @dataclass(frozen=True)
 class TileFacts:
-    """What the features of configs are computed from; NaN where no decision tells.
+    """Facts that the features of configs are computed from; NaN where no decision tells.
 
     Attributes:
         batch: The configs.
@@ -103,7 +103,7 @@ class TileFacts:
 
     @cached_property
     def log2_thread_tile(self) -> Values:
-        """What one thread computes."""
+        """Outputs that one thread computes."""
         return _log2_product([thread_part(tile) for tile in self.spatial])
 
     @cached_property

@@ -210,7 +210,7 @@ class KnownFeatures:
 
 
 def extract_in_chunks(chunks: Iterable[tuple[Sequence[Candidate], Sequence[Platform]]]) -> KnownFeatures:
-    """What ``extract`` gives of all rows, made of the candidates and platforms of some at once."""
+    """Return what ``extract`` gives of all rows, made of the candidates and platforms of some at once."""
     parts = [_known(extract(candidates, platforms)) for candidates, platforms in chunks]
     own = {column for part in parts for column in part.columns[len(COLUMNS) :]}
     columns = COLUMNS + tuple(sorted(own, key=lambda column: column.name))

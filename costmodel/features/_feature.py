@@ -33,7 +33,7 @@ class Feature(Generic[Facts]):
 
     @cached_property
     def column(self) -> Column:
-        """What learners see of it."""
+        """Column by which learners see it."""
         return Column(self.name, self.unit, self.group, frozenset(self.tags))
 
 

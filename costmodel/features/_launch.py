@@ -23,7 +23,7 @@ from costmodel.features._times import Occupancy, Times, Work, memory_s, occupanc
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """What the features of launches are computed from.
+    """Facts that the features of launches are computed from.
 
     Bytes are counted for each memory that a program moves them to or from: device memory through the L2
     cache, shared memory, and registers, which keep the operands of a register tile.
@@ -44,7 +44,7 @@ class LaunchFacts:
 
     @cached_property
     def occupancy(self) -> Occupancy:
-        """How the blocks of each launch fill the granted SMs."""
+        """Filling of the granted SMs by the blocks of each launch."""
         return occupancy_of(self.launches, self.limits)
 
     @cached_property

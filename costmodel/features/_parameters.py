@@ -44,7 +44,7 @@ def parameter_features(candidates: Sequence[Candidate]) -> tuple[tuple[Column, .
 
 
 def batch_parameters(batch: ConfigBatch, family: str) -> tuple[tuple[Column, ...], FloatArray]:
-    """What ``parameter_features`` gives of all configs of a batch, which are of one family."""
+    """Return what ``parameter_features`` gives of all configs of a batch, which are of one family."""
     found = dict(_columns_of(batch, family))
     columns = tuple(sorted(found, key=lambda column: column.name))
     return columns, np.column_stack([np.broadcast_to(found[column], batch.size) for column in columns])
@@ -85,7 +85,7 @@ def _columns_of(batch: ConfigBatch, family: str) -> Iterator[tuple[Column, Any]]
 
 
 def _facts(candidate: Candidate) -> _Facts:
-    """What is known of one candidate, by column."""
+    """Return what is known of one candidate, by column."""
     family = candidate.family
     choices = dict(_choice(family, name, value) for name, value in candidate.config.decisions.items())
     return {_family_column(family): 1.0, **_sizes(candidate.workload), **choices}

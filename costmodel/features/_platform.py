@@ -19,7 +19,7 @@ from costmodel.records._platform import Device, Platform
 
 @dataclass(frozen=True)
 class Limits:
-    """What a platform can do, one number a row; NaN where the device's description does not tell.
+    """Abilities of a platform, one number a row; NaN where the device's description does not tell.
 
     Attributes:
         sms: Granted SMs.
@@ -111,7 +111,7 @@ def roofline_s(limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: F
 
 @dataclass(frozen=True)
 class RooflineFacts:
-    """What the features of a platform, and of a workload on it, are computed from; all arrays are ``(n,)``.
+    """Facts that the features of a platform, and of a workload on it, are computed from; all arrays are ``(n,)``.
 
     Attributes:
         limits: Of the platforms.

@@ -40,7 +40,7 @@ _RESERVED_SHARED_BYTES = 1024
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How the blocks of each launch fill the granted SMs; all ``(n, l)``, notations as in ``_launch``.
+    """Filling of the granted SMs by the blocks of each launch; all ``(n, l)``, notations as in ``_launch``.
 
     Attributes:
         blocks_per_sm: Blocks that one SM can hold at once, at least 1.
@@ -125,7 +125,7 @@ _THREADS_OF_CALL = 1024
 
 @dataclass(frozen=True)
 class Work:
-    """What each row has to do, whatever its kernels; all ``(n,)``.
+    """Work of each row, whatever its kernels; all ``(n,)``.
 
     Attributes:
         flops: Operations of the workload.

@@ -13,7 +13,7 @@ from costmodel.records._workload import DTYPE_BYTES, Workload
 
 @dataclass(frozen=True)
 class WorkloadFacts:
-    """What the features of a workload are computed from.
+    """Facts that the features of a workload are computed from.
 
     Attributes:
         flops: Operations.

@@ -275,7 +275,7 @@ class TaskCurves:
         return np.asarray(comparable[pattern])
 
     def _comparable_patterns(self, configs: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        """Which tasks speak of rows that know the same columns, ``(patterns, t)``; each row's pattern."""
+        """Find the tasks that speak of rows with the same known columns, ``(patterns, t)``; each row's pattern."""
         first, pattern = distinct_rows(~np.isnan(configs))
         known = (~np.isnan(configs[first])).astype(np.float64)
         both = known @ self.present_.T.astype(np.float64)
@@ -297,7 +297,7 @@ class TaskCurves:
         return np.asarray(np.einsum("nk,nkt->nt", weight, self._known[group][nearest]))
 
     def _nearest(self, group: int, configs: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-        """What ``_search`` finds. A search asks for the same candidates again after each measurement."""
+        """Return what ``_search`` finds, remembered: a search asks again after each measurement."""
         key = group, configs.tobytes()
         known = self._last_found.pop(key, None)
         found = known or self._search(group, configs)

@@ -46,7 +46,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is built and trained; see the settings of ``MultitaskNetwork``."""
+    """Settings of building and training a network; see the settings of ``MultitaskNetwork``."""
 
     width: int
     layers: int

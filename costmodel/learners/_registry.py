@@ -177,7 +177,7 @@ def _load(entry: EntryPoint) -> None:
 
 
 def _checked(loaded: Any) -> type[Storable]:
-    """What an entry point gave, if it can be registered."""
+    """Return what an entry point gave, if it can be registered."""
     if isinstance(loaded, type) and issubclass(loaded, Storable):
         return loaded
     raise TypeError(f"it must be a class derived from Learner or StorableModel, but is {loaded!r}")

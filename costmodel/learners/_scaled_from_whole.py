@@ -140,5 +140,5 @@ class ScaledFromWhole(Learner):
         return X[:, self.budget_column]
 
     def _seen(self, X: FloatArray, place: NDArray[np.intp]) -> FloatArray:
-        """What ``scaling`` sees of rows that have a reference."""
+        """Return the columns that ``scaling`` sees of rows that have a reference."""
         return np.column_stack([X, X - self.references_[place], self.log_latency_[place]])

@@ -50,7 +50,7 @@ class Scaler:
 
     @property
     def varying(self) -> int:
-        """How many columns say something, at least 1."""
+        """Number of columns that say something, at least 1."""
         return max(1, int(np.isfinite(self.scale_).sum()))
 
     def state(self) -> dict[str, Any]:

@@ -229,7 +229,7 @@ class AboveAnalytic(Learner):
         return self
 
     def predict(self, X: FloatArray) -> Prediction:
-        """What the learner says."""
+        """Predict as the learner does."""
         return self.learner.predict(self._with_prior(X))
 
     def state(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _chunks(dataset: "Dataset", at_once: int) -> Iterator[tuple[Sequence[Candida
 
 
 def _joined(parts: Sequence[Prediction]) -> Prediction:
-    """What is said of some rows, and then of others."""
+    """Join what is said of some rows, and then of others."""
     if len(parts) == 1:
         return parts[0]
     found = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Prediction)}

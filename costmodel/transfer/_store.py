@@ -88,7 +88,7 @@ _DOCUMENT = "model.json"
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a model file holds.
+    """Contents of a model file.
 
     Attributes:
         model: The model, fitted.
@@ -103,7 +103,7 @@ class StoredModel:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a file says of its model, read without its arrays.
+    """Description of a model in its file, read without its arrays.
 
     Attributes:
         model: Class and settings; models and learners inside are described the same way, as ``$model``.
@@ -157,7 +157,7 @@ def read_model(path: Path, most_bytes: int = MOST_BYTES) -> StoredModel:
 
 
 def read_card(path: Path) -> ModelCard:
-    """What a model's file says of it; nothing is built from it.
+    """Read what a model's file says of it; nothing is built from it.
 
     Raises:
         CostModelError: As ``read_model``.

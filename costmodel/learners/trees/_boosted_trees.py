@@ -60,7 +60,7 @@ class BoostedTrees(Learner):
         return self
 
     def contributions(self, X: FloatArray) -> FloatArray:
-        """What each column adds to what the trees say of each row: the Shapley values of the trees, exact.
+        """Return what each column adds to what the trees say of each row: their exact Shapley values.
 
         Those of TreeSHAP with paths weighted by the training rows that took them (Lundberg et al., "From
         local explanations to global understanding with explainable AI for trees", Nature Machine Intelligence
@@ -94,7 +94,7 @@ class BoostedTrees(Learner):
         return self
 
     def _labels(self, training: Training) -> dict[str, Any]:
-        """What the rows are labelled with, as arguments of a DMatrix."""
+        """Return the labels of the rows, as arguments of a DMatrix."""
         raise NotImplementedError
 
     def _objective(self) -> dict[str, Any]:

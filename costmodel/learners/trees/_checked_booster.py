@@ -94,7 +94,7 @@ def _require_numbers(settings: Mapping[str, Any], expected: Mapping[str, int]) -
 
 
 def _require_no_arrays(value: Any) -> None:
-    """What is not known here may be text, but no array by which native code could be led astray."""
+    """Refuse arrays that are not known here, by which native code could be led astray; text may be there."""
     if isinstance(value, dict):
         for item in value.values():
             _require_no_arrays(item)

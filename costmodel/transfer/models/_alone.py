@@ -16,7 +16,7 @@ _APART = 1000.0
 
 
 class Stage(NamedTuple):
-    """What a search knows that goes on alone until it comes to something that another measured.
+    """Knowledge of a search that goes on alone until it comes to something that another measured.
 
     Attributes:
         predictor: Proposes by its score.
@@ -114,7 +114,7 @@ def transfer_turns(n: int, allowed: float) -> NDArray[np.bool_]:
 
 
 class Proposal:
-    """What to measure next, beside what is predicted.
+    """A proposal of what to measure next, beside what is predicted.
 
     Args:
         proposer: Gives the score.

@@ -159,7 +159,7 @@ class Guarded(StorableModel):
         return Mixture(self.model.adapt(X, y), self.fallback.adapt(X, y), self.weight(X, y))
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
-        """What to measure next by its score, and the latencies that ``adapt`` predicts.
+        """Return what to measure next by its score, with the latencies that ``adapt`` predicts.
 
         Who proposed what is worked out from the order of the measurements, each taken to be the best score of
         the proposals before it.

@@ -133,7 +133,7 @@ class FromScratch(StorableModel):
         return Prediction(np.zeros(len(X)))
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
-        """What the measurements show."""
+        """Condition on the measurements."""
         return Calibrated(lambda rows: np.zeros(len(rows)), self._kernel, X, y, noise=self.noise)
 
     def state(self) -> dict[str, Any]:

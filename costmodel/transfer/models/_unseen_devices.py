@@ -12,7 +12,7 @@ from costmodel.transfer.models._quantiles import two_sided
 
 
 class UnseenDevices:
-    """How far predictions are off for an architecture that was left out of what was learned from.
+    """Errors of predictions for an architecture that was left out of what was learned from.
 
     Each architecture is left out in turn: near-twins of one, such as an H100 and an H200, say little of a
     device of another. Of the architectures that were left out the worst counts at each end, as they are few:

@@ -111,7 +111,7 @@ def refusals(candidates: Sequence[Candidate], device: Device, learned: Sequence[
 
 
 def _means(device: Device) -> tuple[float, ...]:
-    """What makes kernels fast, the more the faster; 0 where it is unknown."""
+    """Return what makes kernels fast, the more the faster; 0 where it is unknown."""
     clocks = device.sms * device.clock_mhz
     return (
         device.sms,

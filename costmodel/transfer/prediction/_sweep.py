@@ -79,7 +79,7 @@ class SweptKernels:
         return draw_swept(self.table, self.names, f"{self.workload} on {self.device.name}, changed")
 
     def to_dict(self) -> dict[str, Any]:
-        """What the command writes as JSON."""
+        """Return what the command writes as JSON."""
         return {
             "workload": self.workload,
             "device": self.device.name,

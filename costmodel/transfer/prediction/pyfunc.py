@@ -34,7 +34,7 @@ OUTPUTS: dict[str, ColumnType] = dict.fromkeys(
 
 
 def kernel_frame(candidates: Sequence[Candidate], device: Device, sms: int) -> "pd.DataFrame":
-    """What a model predicts from: these kernels on so many SMs of a device."""
+    """Return the frame that a model predicts from: these kernels on so many SMs of a device."""
     import pandas as pd
 
     lines = [msgspec.json.encode(candidate).decode() for candidate in candidates]
