@@ -35,7 +35,7 @@ from costmodel.records._platform import Platform
 
 @dataclass(frozen=True)
 class PartSettings:
-    """Settings that all kernels share, as measured on SM budgets of an H100 and an H200 (experiments/another_gpu).
+    """Settings of all kernels, as measured on SM budgets of an H100 and an H200 (experiments/another_gpu).
 
     Attributes:
         start_s: Seconds of a launch that nothing of a device changes.

@@ -111,7 +111,7 @@ def roofline_s(limits: Limits, peak: FloatArray, flops: FloatArray, min_bytes: F
 
 @dataclass(frozen=True)
 class RooflineFacts:
-    """Facts that the features of a platform, and of a workload on it, are computed from; all arrays are ``(n,)``.
+    """Facts that the features of a platform, and of a workload on it, come from; all arrays are ``(n,)``.
 
     Attributes:
         limits: Of the platforms.
