@@ -93,7 +93,7 @@ SPREAD = Spread((0.053, 0.123, 0.67), -2.6, 2.5)
 
 
 def known_part(platform: Platform) -> Platform:
-    """Return where a kernel on a platform is carried over from: as many SMs of the real device, or all that it has.
+    """Return where a kernel is carried over from: as many SMs of the real device, or all that it has.
 
     It is the platform itself if its device is real.
     """

@@ -43,7 +43,7 @@ def notes_on(
 
 
 def _is_undescribed(candidate: Candidate) -> bool:
-    """Return whether neither its workload nor its launches say what it computes, as of the library's calls."""
+    """Return whether neither workload nor launches say what is computed, as of the library's calls."""
     return candidate.source == "library" and candidate.workload.is_foreign
 
 
