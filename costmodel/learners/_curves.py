@@ -275,7 +275,7 @@ class TaskCurves:
         return np.asarray(comparable[pattern])
 
     def _comparable_patterns(self, configs: FloatArray) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-        """Find the tasks that speak of rows of a pattern of known columns, ``(patterns, t)``; and each pattern."""
+        """Find tasks that speak of rows that know the same columns, ``(patterns, t)``; each row's pattern."""
         first, pattern = distinct_rows(~np.isnan(configs))
         known = (~np.isnan(configs[first])).astype(np.float64)
         both = known @ self.present_.T.astype(np.float64)
