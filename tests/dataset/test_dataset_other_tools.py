@@ -112,8 +112,8 @@ def test_results_of_ktt() -> None:
     assert (best.latencies_s, second.latencies_s) == ((pytest.approx(640e-6),), (pytest.approx(812.5e-6),))
     assert (failed.outcome, failed.error) == (Outcome.COMPILE_ERROR, "CompilationFailed")
     assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
-    assert not source.repairs
-    assert any("size of its problem" in each for each in read("ktt.json").repairs)
+    assert not source.assumptions
+    assert any("size of their problem" in each for each in read("ktt.json").assumptions)
 
 
 def test_a_report_of_ncu(platform: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_report_of_ncu(platform: Path) -> None:
         **{"template.0": 128, "template.1": 64, "block_x": 256, "block_y": 1, "block_z": 1},
         **{"grid_x": 32, "grid_y": 32, "grid_z": 1},
     }
-    assert any("size of its problem" in each for each in source.repairs)
+    assert any("size of its problem" in each for each in source.assumptions)
 
 
 def test_a_raw_report_of_ncu_of_a_named_workload(platform: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_raw_report_of_ncu_of_a_named_workload(platform: Path) -> None:
     best, second = in_order(source)
     assert best.candidate.workload == second.candidate.workload == named
     assert (best.latencies_s, second.latencies_s) == ((pytest.approx(11.5e-6),), (pytest.approx(12.5e-6),))
-    assert not source.repairs
+    assert not source.assumptions
 
 
 def test_a_report_of_ncu_without_times_says_how_to_get_them(tmp_path: Path, platform: Path) -> None:
@@ -180,6 +180,13 @@ def test_a_table_of_nvbench() -> None:
     assert (best.latencies_s, best.l2_policy) == ((1.1345e-05,), "flushed")
     assert skipped.outcome is Outcome.INVALID_CONFIG
     assert best.platform.name == "NVIDIA GeForce RTX 3090/whole/82"
+
+
+def test_what_is_taken_for_given_is_told() -> None:
+    (finding,) = [each for each in examine([FILES / "nvbench.csv"]).findings if each.kind == "assumption"]
+    assert finding.message.startswith(
+        "Of the axes, Elements, T are taken to be of the problem, and BlockSize to"
+    )
 
 
 def test_a_printed_report_of_nvbench() -> None:

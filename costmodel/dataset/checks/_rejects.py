@@ -19,11 +19,13 @@ SORTED_OUT_KINDS = frozenset({_REJECTED, _CONFLICT, _DUPLICATE})
 
 
 def repair_findings(sources: Sequence[FileContents]) -> Iterator[Finding]:
-    """Yield what the readers of files set right."""
+    """Yield what the readers of files set right, and took for given."""
     for source in sources:
         for repair, count in source.repairs.items():
             message = f"{repair} ({count:,} entries). You need not do anything."
             yield Finding("repair", Severity.NOTE, str(source.path), count, message)
+        for text in source.assumptions:
+            yield Finding("assumption", Severity.NOTE, str(source.path), len(source.measurements), text)
 
 
 def duplicate_findings(sources: Sequence[FileContents], duplicates: int) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from costmodel.dataset.sources._platform_file import (
     find_platform_file,
     locate,
 )
-from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
+from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -103,10 +103,9 @@ def _entries(
             names.add(workload.name)
     yield from where.repairs(count)
     if names and not sizes and given is None:
-        yield Repair(
-            "the file does not say the size of its problem, and all results of a kernel are taken to be of "
-            "one: `--problem-size 4096,4096` says it",
-            count,
+        yield Assumption(
+            "Results of KTT do not say the size of their problem, and all of a kernel are taken to be of one. "
+            "Give `--problem-size 4096,4096`, x first, and build files of several sizes one by one."
         )
 
 

@@ -16,7 +16,7 @@ from costmodel.dataset.sources._entry import EntryError, read_decision, read_num
 from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
 from costmodel.dataset.sources._rows import CsvRow, read_csv_rows
-from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
+from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Measurement, Outcome
@@ -89,10 +89,9 @@ def _entries(file: InputFile, where: PlatformFile, options: ReadOptions) -> Iter
             measured_at="",
         )
     if launches and given is None:
-        yield Repair(
-            "a report of ncu does not say the size of its problem, and all launches of a kernel are taken to "
-            "be of one: profile one size a file, and name it with `--workload mine.kernel-x4096`",
-            len(launches),
+        yield Assumption(
+            "A report of ncu does not say the size of its problem, and all launches of a kernel are taken to "
+            "be of one. Profile one size a file, and name it with `--workload mine.kernel-x4096`."
         )
 
 

@@ -24,7 +24,7 @@ from costmodel.dataset.sources._platform_file import (
     locate,
 )
 from costmodel.dataset.sources._rows import read_csv_rows
-from costmodel.dataset.sources._source import Entry, FileContents, Origin, Repair
+from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.reading import read_lines
 from costmodel.records._measurement import Measurement, Outcome
@@ -304,10 +304,10 @@ def _entries(file: InputFile, options: ReadOptions, states: Iterator[_State | _U
         sizes |= problem.keys()
         parameters |= state.axes.keys() - problem.keys()
     if sizes or parameters:
-        yield Repair(
-            f"of the axes, {', '.join(sorted(sizes)) or 'none'} are taken to be sizes of the problem, and "
-            f"{', '.join(sorted(parameters)) or 'none'} to be tuned: with `--workload mine.kernel-x4096` all "
-            "are tuned, and `--columns map.toml` says what each column of a CSV is"
+        yield Assumption(
+            f"Of the axes, {', '.join(sorted(sizes)) or 'none'} are taken to be of the problem, and "
+            f"{', '.join(sorted(parameters)) or 'none'} to be tuned. With `--workload mine.kernel-x4096` all "
+            "are tuned, and `--columns map.toml` says what each column of a CSV is."
         )
 
 

@@ -70,6 +70,17 @@ class Repair:
 
 
 @dataclass(frozen=True)
+class Assumption:
+    """What an importer takes for given because the file does not say it.
+
+    Attributes:
+        text: What it is, and how to say it, as sentences.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Overhead:
     """What an entry says of how long it took to measure.
 
@@ -81,7 +92,7 @@ class Overhead:
 
 
 # What an importer yields; measurements one by one, or many of them in columns.
-Entry = Measurement | Records | ChosenConfig | Reject | Repair | Overhead
+Entry = Measurement | Records | ChosenConfig | Reject | Repair | Assumption | Overhead
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,7 @@ class FileContents:
         choices: Configs without a latency: no measurements, and no part of a dataset.
         configs: By name of a workload whose space the file claims to cover, the configs that it has.
         repairs: What was read otherwise than it is written, or left out of what was read; how often.
+        assumptions: What was taken for given, as sentences.
         closed: Whether whoever wrote it came to the end.
         overhead: Median over entries of the time that measuring took / the sum of the repeats; NaN where
             no entry says it.
@@ -106,6 +118,7 @@ class FileContents:
     choices: Sequence[ChosenConfig] = ()
     configs: Mapping[str, int] = field(default_factory=dict)
     repairs: Mapping[str, int] = field(default_factory=dict)
+    assumptions: Sequence[str] = ()
     closed: bool = True
     overhead: float = nan
 
@@ -127,6 +140,7 @@ class FileContents:
         waiting: list[Measurement] = []
         rejects: list[Reject] = []
         choices: list[ChosenConfig] = []
+        assumptions: list[str] = []
         repairs = Counter[str]()
         overheads: list[float] = []
         left = _MOST_REJECTED
@@ -154,11 +168,15 @@ class FileContents:
                     choices.append(entry)
                 case Repair(reason, count):
                     repairs[reason] += count
+                case Assumption(text):
+                    assumptions.append(text)
                 case Overhead(ratio):
                     overheads.append(ratio)
         rejects += _keep(waiting, measurements)
         overhead = median(overheads) if overheads else nan
-        return cls(path, measurements, rejects, choices, configs or {}, repairs, closed, overhead)
+        return cls(
+            path, measurements, rejects, choices, configs or {}, repairs, assumptions, closed, overhead
+        )
 
 
 def _keep(measurements: list[Measurement], spool: RecordSpool) -> list[Reject]:
