@@ -104,7 +104,7 @@ def _entries(
     yield from where.repairs(count)
     if names and not sizes and given is None:
         yield Assumption(
-            "Results of KTT do not say the size of their problem, and all of a kernel are taken to be of one. "
+            "Results of KTT do not say the size of their problem, and all of a kernel are taken as one. "
             "Give `--problem-size 4096,4096`, x first, and build files of several sizes one by one."
         )
 
