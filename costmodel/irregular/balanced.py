@@ -11,6 +11,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from costmodel.errors import CostModelError
 
+_MOST_GROUPS = 256  # of a block: an index is a byte
+Weights = TypeVar("Weights")  # an array of NumPy, or a tensor of torch
+_ROWS_OF_A_STEP = 1 << 24  # weights that are looked at together: temporary arrays stay below 300 MB
+_ROWS, _COLUMNS = 16, 32  # of the left side of mma.sp.m16n8k32
+_HALVES = 2  # of the rows, and of the columns
+_PLACES = 8  # kept weights that share 16 bits of metadata
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -96,9 +103,6 @@ class Pattern:
                 f"block={self.block} columns, but got the shape {tuple(shape)}. Pad them, or take another "
                 "block."
             )
-
-
-_MOST_GROUPS = 256  # of a block: an index is a byte
 
 
 @dataclass(frozen=True)
@@ -212,11 +216,6 @@ def _check_indices(indices: NDArray[np.uint8], pattern: Pattern) -> None:
         )
 
 
-Weights = TypeVar("Weights")  # an array of NumPy, or a tensor of torch
-
-_ROWS_OF_A_STEP = 1 << 24  # weights that are looked at together: temporary arrays stay below 300 MB
-
-
 def prune(weights: Weights, sparsity: float, block: int, vector: int = 1, group: int = 1) -> Weights:
     """Return the weights with zeros where the smallest of each block were (Cao et al., AAAI 2019, section 3).
 
@@ -312,11 +311,6 @@ def random_layer(
     pruned = prune(weights, pattern.sparsity, pattern.block, vector=pattern.vector, group=pattern.group)
     matrix = pack(pruned, pattern)
     return replace(matrix, values=matrix.values.astype(dtype))
-
-
-_ROWS, _COLUMNS = 16, 32  # of the left side of mma.sp.m16n8k32
-_HALVES = 2  # of the rows, and of the columns
-_PLACES = 8  # kept weights that share 16 bits of metadata
 
 
 def two_of_four_metadata(matrix: BalancedMatrix) -> NDArray[np.uint32]:

@@ -30,6 +30,10 @@ _QUANTILES: Mapping[int, Callable[[FloatArray], FloatArray]] = {
     3: lambda levels: -np.log1p(-levels),
     4: lambda levels: (1 - levels) ** (-1 / _TAIL) - 1,
 }
+_SECTOR_BYTES = 32  # what device memory moves at least
+_FLOAT_BYTES = 4
+_CACHE_BYTES = 50_000_000  # the L2 cache of an H100 and of an H200
+_PERIOD = 16_777_213  # a prime: rows begin at different places of the drawn numbers
 
 
 @dataclass(frozen=True)
@@ -185,12 +189,6 @@ class Lookups:
     def by_row(self) -> NDArray[np.intp]:
         """``(lookups,)`` positions of the lookups ordered by row, and those of one row by bag."""
         return np.argsort(self.indices, kind="stable")
-
-
-_SECTOR_BYTES = 32  # what device memory moves at least
-_FLOAT_BYTES = 4
-_CACHE_BYTES = 50_000_000  # the L2 cache of an H100 and of an H200
-_PERIOD = 16_777_213  # a prime: rows begin at different places of the drawn numbers
 
 
 def row_bytes(width: int) -> float:

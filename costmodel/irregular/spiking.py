@@ -15,6 +15,7 @@ _MOST_SYNAPSES = 2_000_000_000  # their positions are int32
 _WEIGHTS = np.iinfo(np.int8)
 
 Words = NDArray[np.uint32]
+_IN_A_SECTOR = 8  # whole numbers of 4 bytes: device memory moves 32 bytes
 
 
 @dataclass(frozen=True)
@@ -274,9 +275,6 @@ def mask_of(spiked: NDArray[np.bool_]) -> NDArray[np.uint32]:
     padded = np.zeros(-(-len(spiked) // 32) * 32, np.bool_)
     padded[: len(spiked)] = spiked
     return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
-
-
-_IN_A_SECTOR = 8  # whole numbers of 4 bytes: device memory moves 32 bytes
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,13 @@ from numpy.typing import NDArray
 from costmodel.records._workload import Workload
 
 Array = NDArray[np.float64]
+_SEED = 20260
+_WEIGHTS = frozenset({"B", "weight"})  # inputs whose products are summed up
+# A sum of K products that is rounded to float16 at each step is off by 1.5e-4 sqrt(K) of its norm: 1.9e-2 at
+# K = 16384 (simulated; 5e-3 on Tensor Cores, which round every 16th step). A kernel that forgets one tile
+# of 16 steps is off by 4 / sqrt(K): 3.1e-2 at that K. In float32 rounding stays under 1e-5.
+_TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2.5e-2}
+_BLOCK = 1 << 17  # numbers that are compared at a time: two blocks and their difference fit into an L2 cache
 
 
 def reference_output(workload: Workload, inputs: list[NDArray[Any]]) -> Array:
@@ -107,15 +114,6 @@ _STEPS: Mapping[str, Callable[[Array, Any], Array]] = {
     "gelu": lambda x, _: _gelu(x),
     "silu": lambda x, _: _silu(x),
 }
-
-
-_SEED = 20260
-_WEIGHTS = frozenset({"B", "weight"})  # inputs whose products are summed up
-# A sum of K products that is rounded to float16 at each step is off by 1.5e-4 sqrt(K) of its norm: 1.9e-2 at
-# K = 16384 (simulated; 5e-3 on Tensor Cores, which round every 16th step). A kernel that forgets one tile
-# of 16 steps is off by 4 / sqrt(K): 3.1e-2 at that K. In float32 rounding stays under 1e-5.
-_TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2.5e-2}
-_BLOCK = 1 << 17  # numbers that are compared at a time: two blocks and their difference fit into an L2 cache
 
 
 def make_arguments(workload: Workload) -> list[NDArray[Any]]:

@@ -11,6 +11,11 @@ from costmodel.errors import InvalidConfigError
 from costmodel.kernels._design_space import DesignSpace, neighbour
 from costmodel.records._candidate import Candidate, Config, KernelLaunch
 
+# After this many draws in a row that repeat a config or a program, what is drawn from counts as exhausted: a
+# program that 2 % of the draws give is then missed with a probability of 2 %. It happens near the fastest
+# kernels of row-wise reductions, whose sketch has two decisions, and in small spaces.
+_MOST_REPEATS = 200
+
 
 class DistinctPrograms:
     """Set of candidates, of which no two lower to the same program.
@@ -59,12 +64,6 @@ class DistinctPrograms:
 
 def _without_unrolling(candidate: Candidate) -> tuple[KernelLaunch, ...]:
     return tuple(msgspec.structs.replace(launch, unroll_steps=0) for launch in candidate.launches)
-
-
-# After this many draws in a row that repeat a config or a program, what is drawn from counts as exhausted: a
-# program that 2 % of the draws give is then missed with a probability of 2 %. It happens near the fastest
-# kernels of row-wise reductions, whose sketch has two decisions, and in small spaces.
-_MOST_REPEATS = 200
 
 
 def sample(  # noqa: PLR0913 (one argument a knob, all but three optional)

@@ -21,6 +21,8 @@ from costmodel.records._workload import Workload
 
 # Settings of Helion that change the code of a config.
 _SETTINGS = ("backend", "dot_precision", "fast_math", "index_dtype", "static_shapes")
+_ITEM = re.compile(r"(.+)\[(\d+)\]", re.ASCII)
+_JSON = re.compile(r"null|true|false|\[.*\]")
 
 
 def make_helion_question(kernel: Any, args: Sequence[object]) -> Question:
@@ -82,10 +84,6 @@ def _code(code: CodeType) -> list[object]:
     """Tell what a function does, wherever it is written."""
     constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
     return [code.co_code.hex(), code.co_names, constants]
-
-
-_ITEM = re.compile(r"(.+)\[(\d+)\]", re.ASCII)
-_JSON = re.compile(r"null|true|false|\[.*\]")
 
 
 def helion_to_config(config: helion.Config) -> Config:

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 # Shares of the shortlist: a model that ranks all configs is left most of it.
 _WITH_MODEL, _WITHOUT = 1 / 3, 1 / 2
+# Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
+# in a sixteenth of a second, and compiles and times one in about half a second.
+_SCORED, _MOST_SCORED = 64, 1_000
 
 
 def choose_beginning(
@@ -68,11 +71,6 @@ def choose_beginning(
         others = [others[i] for i in (-scores(others)).argsort(kind="stable")]
     share = _WITHOUT if scores is None else _WITH_MODEL
     return [*first, *others][: max(1, round(share * shortlist))]
-
-
-# Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
-# in a sixteenth of a second, and compiles and times one in about half a second.
-_SCORED, _MOST_SCORED = 64, 1_000
 
 
 class CostModelSearch(BaseSearch):  # type: ignore[misc]

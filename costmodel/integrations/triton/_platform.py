@@ -40,6 +40,7 @@ _ATTRIBUTES = {
     "MAX_REGISTERS_PER_MULTIPROCESSOR": 82,
     "MAX_BLOCKS_PER_MULTIPROCESSOR": 106,
 }
+_MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless told)
 
 
 class CudaDriver:
@@ -129,9 +130,6 @@ def driver_release() -> str:
         if nvml.nvmlInit_v2() == 0 and nvml.nvmlSystemGetDriverVersion(release, _NAME_BYTES) == 0:
             return release.value.decode()
     return "unknown"
-
-
-_MPS_FOLDER = "/tmp/nvidia-mps"  # noqa: S108 (where MPS has its sockets unless told)
 
 
 def current_platform() -> Platform:

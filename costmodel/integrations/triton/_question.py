@@ -23,6 +23,11 @@ from costmodel.records._workload import Workload
 
 # Short names of element types, Triton's own; others keep theirs.
 _TYPES = {"float": "fp", "bfloat": "bf", "uint": "u", "int": "i"}
+# Formulas by field of ``KernelLaunch``, or a function from the arguments to values of its fields.
+LaunchHints = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]
+_WARP_THREADS = 32
+_WORD_BYTES = 4
+_OPTIONS = ("grid", "warmup")  # what a launch takes beside the kernel's arguments
 
 
 @dataclass(frozen=True)
@@ -161,14 +166,6 @@ def _decision(value: Any) -> Decision:
     if isinstance(value, bool):
         return int(value)
     return value if isinstance(value, int | float) else str(value)
-
-
-# Formulas by field of ``KernelLaunch``, or a function from the arguments to values of its fields.
-LaunchHints = Mapping[str, float | str] | Callable[[Mapping[str, Any]], Mapping[str, float]]
-
-_WARP_THREADS = 32
-_WORD_BYTES = 4
-_OPTIONS = ("grid", "warmup")  # what a launch takes beside the kernel's arguments
 
 
 def find_launch(

@@ -19,6 +19,7 @@ from costmodel.records._workload import Workload
 
 # Names a store for all kernels that are not told another.
 STORE_VARIABLE = "COSTMODEL_TRITON_STORE"
+L2Policy = Literal["warm", "flushed"]
 
 
 class TimingStore(SharedRecordStore):
@@ -72,9 +73,6 @@ def _usual_path() -> Path:
 @cache
 def _opened(path: Path) -> TimingStore:
     return TimingStore(path)
-
-
-L2Policy = Literal["warm", "flushed"]
 
 
 class KernelTimings:

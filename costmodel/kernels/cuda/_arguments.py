@@ -20,6 +20,12 @@ from costmodel.records._workload import Workload
 Arrays = dict[str, NDArray[Any]]
 
 _DATA_SEED = 20261
+_SEED = 20260
+_TYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "bool": "bool"}
+_LANES = re.compile(r"(half|float|double)(2|4|8|16)")
+_MOST_RANDOM = 10  # whole numbers are drawn below
+_NOT_COMPUTED = 85  # in integers that a kernel writes
+_MOST_BYTES = 1 << 36
 
 
 class FamilyData:
@@ -96,14 +102,6 @@ def load_function(file: Path, name: str, takes: str) -> Callable[..., Any]:
     if not callable(function):
         raise CostModelError(f"{file} must define {name}({takes}).")
     return function  # type: ignore[no-any-return]
-
-
-_SEED = 20260
-_TYPES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "bool": "bool"}
-_LANES = re.compile(r"(half|float|double)(2|4|8|16)")
-_MOST_RANDOM = 10  # whole numbers are drawn below
-_NOT_COMPUTED = 85  # in integers that a kernel writes
-_MOST_BYTES = 1 << 36
 
 
 def make_kernel_arguments(

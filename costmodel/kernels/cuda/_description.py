@@ -16,6 +16,8 @@ from costmodel.kernels.family._formula import Expression, Formula
 from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.reading import exists, is_folder, read_json
 
+_BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names
+
 
 class KernelDescription(msgspec.Struct, frozen=True, rename="pascal"):
     """A T1 file.
@@ -127,9 +129,6 @@ def _check(description: KernelDescription) -> None:
     known = {*description.parameters, *dims, *facts, "ProblemSize"}
     for condition in description.conditions:
         condition.check_names(known)
-
-
-_BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names
 
 
 class LaunchRules:

@@ -17,6 +17,7 @@ from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
 _AXES = "xyz"
+SHIPPED = Path(__file__).parent / "families"
 
 
 def build_cuda_family(family: CudaFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
@@ -68,9 +69,6 @@ def _compile(family: CudaFamily, candidate: Candidate, architecture: str, librar
 def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:
     """Return the arrays that the source declares."""
     return tuple(name for name in constants if f"{name}[" in text and "__constant__" in text)
-
-
-SHIPPED = Path(__file__).parent / "families"
 
 
 class CudaSource(FamilySource):

@@ -20,6 +20,8 @@ ConfigRows = NDArray[np.uint16]  # (n, parameters)
 _MOST_ROWS = 1 << 22  # while a space is listed; beyond, it is drawn from
 _CHUNK = 1 << 16
 _MOST_CHUNKS = 200
+_MOST_DRAWS = 100  # of a neighbour
+_MOST_AT_ONCE = 1 << 17  # configs whose features are computed together
 
 
 class ValidConfigs:
@@ -100,10 +102,6 @@ class ValidConfigs:
             }
             kept.append(more[all_hold(conditions, {**self._fixed, **columns}, len(more))])
         return np.concatenate(kept) if kept else np.zeros((0, rows.shape[1] + 1), dtype=np.uint16)
-
-
-_MOST_DRAWS = 100  # of a neighbour
-_MOST_AT_ONCE = 1 << 17  # configs whose features are computed together
 
 
 class FamilySpace:

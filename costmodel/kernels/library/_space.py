@@ -23,6 +23,11 @@ from costmodel.records._workload import Workload
 LibraryFamily = CudaFamily | TritonFamily
 
 _SOURCES: tuple[FamilySource, ...] = (CudaSource(), TritonSource())
+CALL = "call"
+# What cuBLASLt may be told to count on: the usual SM budgets; 0 leaves it to see the whole device.
+_SM_TARGETS = (0, 8, 16, 32, 48, 64, 96)
+_UNKNOWN_BLOCKS = {"blocks": 0, "threads_per_block": 0, "vthreads": 0}
+MOST_ALGORITHMS = 8  # of those that cuBLASLt's heuristics offer, best first; often there are fewer
 
 
 def find_library_family(workload: Workload) -> LibraryFamily | None:
@@ -42,13 +47,6 @@ def find_call_facts(workload: Workload, name: str) -> dict[str, int]:
     """What a call computes and moves, by field of ``KernelLaunch``; nothing where its family says nothing."""
     family = find_library_family(workload)
     return family.call_facts(workload, name) if isinstance(family, CudaFamily) else {}
-
-
-CALL = "call"
-# What cuBLASLt may be told to count on: the usual SM budgets; 0 leaves it to see the whole device.
-_SM_TARGETS = (0, 8, 16, 32, 48, 64, 96)
-_UNKNOWN_BLOCKS = {"blocks": 0, "threads_per_block": 0, "vthreads": 0}
-MOST_ALGORITHMS = 8  # of those that cuBLASLt's heuristics offer, best first; often there are fewer
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ _TYPES = {
 }
 _TYPES |= {f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}
 _INT32 = 2**31
+_DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,6 @@ def _position(family: TritonFamily, workload: Workload, name: str) -> int | None
     if operand == OPERATOR_OUTPUT:
         return len(inputs)
     return inputs.index(operand) if operand in inputs else None
-
-
-_DIVISIBLE = [["tt.divisibility", 16]]  # what Triton compiles for where a pointer or number is
 
 
 def build_triton_family(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:

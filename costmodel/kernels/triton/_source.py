@@ -15,6 +15,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
 
 _FILE, _ONE, _SEVERAL = "family.py", "FAMILY", "FAMILIES"
+SHIPPED = Path(__file__).parent / "families"
 
 
 def load_families(place: str) -> Sequence[TritonFamily]:
@@ -50,9 +51,6 @@ def _families(file: Path, name: str) -> tuple[TritonFamily, ...]:
         wanted = name or f"{_ONE} or {_SEVERAL}"
         raise CostModelError(f"{file} must define {wanted}, one TritonFamily or a list of them.")
     return tuple(families)
-
-
-SHIPPED = Path(__file__).parent / "families"
 
 
 class TritonSource(FamilySource):
