@@ -41,7 +41,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "read_card": read_card_header,
     "read_evaluation": EvaluationConfig.load,
     "read_family": CudaFamily.load,
-    "read_placed": lambda problem, split: placement.read_split(split, placement.read_placement(problem)),
+    "read_placed": lambda problem, split: placement.read_placed_nodes(split, placement.read_placement(problem)),
     "read_split": lambda folder, split: read_split(load_dataset(folder), split.stem),
     "read_latencies": lambda log: LatencyLog(log).read(),
     "describe_folder": lambda folder: list(describe_folder(folder)),
