@@ -15,14 +15,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import SEEK_SET, BufferedReader, RawIOBase
-from itertools import islice
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from costmodel.arguments import check_path
+from costmodel.decoding import check_document, convert
 from costmodel.errors import CostModelError, shorten
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 
@@ -38,8 +37,6 @@ MOST_SETTINGS = 16 * 2**20
 MOST_BYTES = 2**30
 MOST_TOTAL = 16 * 2**30
 MOST_LINE = 64 * 2**20
-_MOST_DEPTH = 100
-_MOST_FAULTS = 20
 # What unpacking raises where a gzipped file is cut off or damaged.
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"
@@ -212,23 +209,9 @@ def read_toml(path: Path | str, kind: type[T] | Any, what: str, *, remedy: str =
     content = read_bytes(path, what, remedy=remedy, most_bytes=MOST_SETTINGS)
     with refusing(Path(path), what, remedy, form="toml"):
         document = tomllib.loads(content.decode("utf-8-sig"))
-        _check_document(document)
+        check_document(document)
         found: T = convert(document, kind)
         return found
-
-
-def convert(document: Any, kind: type[T] | Any) -> T:
-    """Convert what a decoder gave to a type; whoever writes by hand is told all faults at once.
-
-    Raises:
-        ValueError: It has faults.
-    """
-    try:
-        found: T = msgspec.convert(document, kind)
-    except msgspec.ValidationError as error:
-        faults = list(islice(_faults(document, kind), _MOST_FAULTS))
-        raise ValueError("; ".join(faults) or str(error)) from error
-    return found
 
 
 def decode_json(content: bytes | str, kind: type[T] | Any, *, strict: bool = True) -> T:
@@ -241,7 +224,7 @@ def decode_json(content: bytes | str, kind: type[T] | Any, *, strict: bool = Tru
         content = content.removeprefix(codecs.BOM_UTF8)
     found: T = msgspec.json.decode(content, type=kind, strict=strict)
     if kind is Any:
-        _check_document(found)
+        check_document(found)
     return found
 
 
@@ -338,55 +321,6 @@ def _head(path: Path) -> bytes:
         while len(head) < HEAD_BYTES and (more := file.read1(HEAD_BYTES - len(head))):
             head += more
     return head
-
-
-def _check_document(value: Any) -> None:
-    """Check what a decoder without types lets pass.
-
-    Raises:
-        ValueError: It is nested too deeply for functions that call themselves, or has an integer beyond 64
-            bits.
-    """
-    level = [value]
-    for _ in range(_MOST_DEPTH):
-        inner: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner += each.values()
-            elif isinstance(each, list):
-                inner += each
-            elif isinstance(each, int) and not -(2**63) <= each < 2**63:
-                raise ValueError("a whole number must fit 64 bits, but one does not")
-        if not inner:
-            return
-        level = inner
-    raise ValueError(f"it must be nested at most {_MOST_DEPTH} deep, but goes deeper")
-
-
-def _faults(value: Any, kind: Any, place: str = "") -> Iterator[str]:
-    """What is wrong with each field of a document, and with those of the tables in it."""
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    struct = next(
-        (each for each in kinds if isinstance(each, type) and issubclass(each, msgspec.Struct)), None
-    )
-    if struct is not None and isinstance(value, dict):
-        fields = {field.encode_name: field for field in msgspec.structs.fields(struct)}
-        missing = [name for name, field in fields.items() if field.required and name not in value]
-        unknown = [name for name in value if name not in fields]
-        if missing:
-            yield f"{place or 'it'} lacks {', '.join(missing)}"
-        if unknown and struct.__struct_config__.forbid_unknown_fields:
-            yield f"{place or 'it'} has the unknown {', '.join(unknown)}"
-        for name in value.keys() & fields.keys():
-            yield from _faults(value[name], fields[name].type, f"{place}.{name}".lstrip("."))
-    elif isinstance(value, list) and get_origin(kind) in (list, tuple):
-        for number, each in enumerate(value, start=1):
-            yield from _faults(each, get_args(kind)[0], f"{place} {number}")
-    else:
-        try:
-            msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            yield f"{place or 'it'}: {error}"
 
 
 def _reason(error: Exception) -> str:

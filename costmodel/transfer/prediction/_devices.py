@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.decoding import convert
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
-from costmodel.reading import convert, read_toml, refusing
+from costmodel.reading import read_toml, refusing
 from costmodel.records._candidate import Candidate, config_batches
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
