@@ -24,6 +24,7 @@ from costmodel.dataset.table._read import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.planner.placement._problem import read_placed_nodes, read_placement
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.tracking._describe import describe_folder
 from costmodel.transfer.prediction._model import load_model
@@ -40,9 +41,7 @@ CALLS: dict[str, Callable[..., object]] = {
     "read_card": read_card_header,
     "read_evaluation": EvaluationConfig.load,
     "read_family": CudaFamily.load,
-    "read_placed": lambda problem, split: placement.read_placed_nodes(
-        split, placement.read_placement(problem)
-    ),
+    "read_placed": lambda problem, split: read_placed_nodes(split, read_placement(problem)),
     "read_split": lambda folder, split: read_split(load_dataset(folder), split.stem),
     "read_latencies": lambda log: LatencyLog(log).read(),
     "describe_folder": lambda folder: list(describe_folder(folder)),
