@@ -109,14 +109,19 @@ def test_two_kinds_of_gpus_are_not_mixed_up(tmp_path: Path) -> None:
     assert (graph.device.name, max(graph.sms)) == ("NVIDIA L4", 58)
 
 
+@pytest.mark.parametrize("gpu", [None, 0])
 @pytest.mark.parametrize("offset", [0, 2, 1000])
-def test_ranks_in_one_file_are_told_apart_by_their_processes(tmp_path: Path, offset: float) -> None:
-    """Processes number correlations, devices and streams alike."""
+def test_ranks_in_one_file_are_told_apart_by_their_processes(
+    tmp_path: Path, offset: float, gpu: int | None
+) -> None:
+    """Processes number correlations, devices and streams alike; a kernel may have the process or its GPU."""
+
+    known = {"correlation": 1, "device": 0, "stream": 7}
 
     def of_rank(pid: int, at: float) -> list[dict[str, Any]]:
         return [
             span("cuda_runtime", "cudaLaunchKernel", at, 5, pid=pid, correlation=1),
-            span("kernel", "gemm", at + 10, 100, tid=7, pid=pid, correlation=1, device=0, stream=7),
+            span("kernel", "gemm", at + 10, 100, tid=7, pid=pid if gpu is None else gpu, **known),
             span("cuda_runtime", "cudaDeviceSynchronize", at + 6, 106, pid=pid, correlation=2),
         ]
 

@@ -112,6 +112,7 @@ def sort_onto_tracks(
                 spans.append(span)
     _tell_unknown(unknown, findings)
     spans.sort(key=lambda span: (span.start, -span.end))
+    _find_processes(spans)
     spans = choose(_without_polling_threads(spans, findings))
     tracks.resolution_s = _resolution_s(spans)
     origin = _begin_at_zero(spans, findings)
@@ -181,6 +182,31 @@ def _without_polling_threads(spans: list[Span], findings: FaultCounts) -> list[S
             f"{len(idle):,} threads only ask whether work is done: their calls are left out."
         )
     return [span for span in spans if span.category in DEVICE or span.thread not in idle]
+
+
+def _find_processes(spans: list[Span]) -> None:
+    """Tell which process launched what ran on a device, if there are several and the event does not say it.
+
+    Calls and kernels of one correlation belong together in the order of their starts.
+
+    Args:
+        spans: In the order of their starts.
+    """
+    calls, launched = defaultdict[int, list[Span]](list), defaultdict[int, list[Span]](list)
+    for span in spans:
+        if span.correlation is not None and span.category == RUNTIME:
+            calls[span.correlation].append(span)
+    hosts = {span.process for several in calls.values() for span in several}
+    if len(hosts) < 2:
+        return
+    for span in spans:
+        if span.correlation in calls and span.category in DEVICE and span.process not in hosts:
+            launched[span.correlation or 0].append(span)
+    for correlation, found in launched.items():
+        among = calls[correlation]
+        for i, span in enumerate(found):
+            before = [call for call in among if call.start <= span.start] or among
+            span.process = (among[i] if len(among) == len(found) else before[-1]).process
 
 
 def _resolution_s(spans: list[Span]) -> float:
