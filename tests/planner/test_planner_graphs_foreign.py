@@ -156,6 +156,36 @@ def test_threads_that_poll_hold_nothing_back(tmp_path: Path, within: str) -> Non
     assert any("1 threads only ask" in each for each in recorded.inspection.unknown)
 
 
+@pytest.mark.parametrize("after", [1.0, 400.0])
+def test_who_asks_until_work_is_done_waits_for_it(tmp_path: Path, after: float) -> None:
+    """On the thread that launched it, and that goes on then."""
+    polls = [span("cuda_runtime", "cudaEventQuery", 100.0 * i + 11, 3, correlation=10 + i) for i in range(11)]
+    events = [
+        span("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        span("kernel", "gemm", 10, 1000, tid=7, pid=0, correlation=1, device=0, stream=7),
+        *polls,
+        span("cpu_op", "aten::add", 1014 + after, 20),
+    ]
+    recorded = read(tmp_path, events)
+    faster = replay(scale(recorded.graph, "gemm", 0.1))
+    assert replay(recorded.graph).makespan_s == pytest.approx(recorded.makespan_s)
+    assert recorded.makespan_s - faster.makespan_s == pytest.approx(900e-6)
+
+
+def test_a_few_questions_at_once_wait_for_nothing(tmp_path: Path) -> None:
+    """As an allocator asks which memory is free again."""
+    polls = [span("cuda_runtime", "cudaEventQuery", 3.0 * i + 1000, 2, correlation=10 + i) for i in range(5)]
+    events = [
+        span("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
+        span("kernel", "gemm", 10, 995, tid=7, pid=0, correlation=1, device=0, stream=7),
+        *polls,
+        span("cpu_op", "aten::add", 1020, 20),
+    ]
+    graph = read(tmp_path, events).graph
+    assert not (graph.dependencies.kinds == DependencyKind.SYNC).any()
+    assert replay(scale(graph, "gemm", 0.1)).makespan_s == pytest.approx(1040e-6)
+
+
 @pytest.mark.parametrize("position", [0, 1, 100, 199, 200])
 @pytest.mark.parametrize("damage", ['{"device": "cpu"}(12): run', 'a"b', "\\q", "x\x00\ty\\"])
 def test_an_event_that_cannot_be_read_takes_no_other_with_it(

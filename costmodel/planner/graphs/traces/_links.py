@@ -91,7 +91,7 @@ def _streams_of(tasks: Tasks, process: Hashable) -> list[Stream]:
 def _host_waits(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> list[Link]:
     found, unknown = list[Link](), 0
     for call in tasks.calls.values():
-        if not is_wait(call.span.name):
+        if not (call.span.waits or is_wait(call.span.name)):
             continue
         awaited, is_known = _awaited(call, tasks, tracks)
         unknown += not is_known

@@ -22,8 +22,9 @@ from costmodel.planner.graphs.traces._events import (
     read_whole,
 )
 from costmodel.planner.graphs.traces._kernel_facts import complete_properties, find_model, read_launch
+from costmodel.planner.graphs.traces._spans import Span
 from costmodel.planner.graphs.traces._threads import Correlated, Operation, Piece, Thread, split_calls
-from costmodel.planner.graphs.traces._tracks import Span, Tracks
+from costmodel.planner.graphs.traces._tracks import Tracks
 from costmodel.records._platform import Device
 
 _KINDS = {KERNEL: TaskKind.KERNEL, COPY: TaskKind.COPY, MEMSET: TaskKind.MEMSET}

@@ -8,7 +8,7 @@ from costmodel.planner.graphs._kernel_graph import TaskKind
 from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import ANNOTATION, COPY, OPERATOR, RUNTIME, is_launch, is_wait
 from costmodel.planner.graphs.traces._kernel_facts import find_workload
-from costmodel.planner.graphs.traces._tracks import Span
+from costmodel.planner.graphs.traces._spans import Span
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -108,7 +108,7 @@ class _Open:
         """What the call is."""
         if self.span.category != RUNTIME:
             return TaskKind.HOST
-        if is_wait(self.span.name):
+        if self.span.waits or is_wait(self.span.name):
             return TaskKind.SYNC
         return TaskKind.LAUNCH if self.made or is_launch(self.span.name) else TaskKind.HOST
 

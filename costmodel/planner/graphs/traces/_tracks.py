@@ -14,54 +14,29 @@ from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs.traces._events import (
     ANNOTATION,
     DEVICE,
-    OPERATOR,
-    RUNTIME,
     WAIT,
     Event,
-    is_poll,
-    only_looks,
     read_number,
     read_whole,
     role_of,
 )
+from costmodel.planner.graphs.traces._spans import (
+    Span,
+    clean_text,
+    drop_polling_threads,
+    find_processes,
+    make_key,
+    make_span,
+    merge_polls,
+)
 
 # Nothing runs for so long, and for so many times as long as all else takes: a clock jumped.
 _JUMP_S, _JUMP_TIMES = 60.0, 10.0
-# Microseconds that a clock shows at most: some 3,000 years.
-_MOST_US = 1e17
 # A duration is corrupt that is so many times as long as that of others like it, where it contradicts its
 # stream, or than all of the trace.
 _CORRUPT_TIMES = 10.0
 # Kernels of a stream that tell what its kernels take.
 _LEAST_OTHERS = 10
-
-
-@dataclass(slots=True)
-class Span:
-    """An event with a duration; times are seconds since the first of the trace.
-
-    Attributes:
-        name: What was called, or ran.
-        category: ``OPERATOR`` to ``MEMSET``.
-        process: That wrote the event; of a kernel often the number of its GPU.
-        start: Seconds.
-        end: Seconds.
-        correlation: Of a call of the runtime and of what it launched.
-        event: The event.
-    """
-
-    name: str
-    category: str
-    process: Hashable
-    start: float
-    end: float
-    correlation: int | None
-    event: Event
-
-    @property
-    def thread(self) -> tuple[Hashable, Hashable]:
-        """Process and thread."""
-        return self.process, _key(self.event.tid)
 
 
 @dataclass
@@ -103,17 +78,17 @@ def sort_onto_tracks(
         elif event.ph == "X":
             role = role_of(event.cat)
             if role is None:
-                unknown[_text(event.cat)] += 1
+                unknown[clean_text(event.cat)] += 1
             elif role == WAIT:
                 correlation = read_whole(event.args.correlation)
                 if correlation is not None:
                     tracks.waits[correlation].append(event)
-            elif role and (span := _span(event, role, findings)):
+            elif role and (span := make_span(event, role, findings)):
                 spans.append(span)
     _tell_unknown(unknown, findings)
     spans.sort(key=lambda span: (span.start, -span.end))
-    _find_processes(spans)
-    spans = choose(_without_polling_threads(spans, findings))
+    find_processes(spans)
+    spans = choose(merge_polls(drop_polling_threads(spans, findings), findings))
     tracks.resolution_s = _resolution_s(spans)
     origin = _begin_at_zero(spans, findings)
     tracks.flows = [
@@ -121,8 +96,8 @@ def sort_onto_tracks(
             each.cat,
             each.id,
             each.ph == "s",
-            _key(each.pid),
-            _key(each.tid),
+            make_key(each.pid),
+            make_key(each.tid),
             read_number(each.ts) * 1e-6 - origin,
         )
         for each in flows
@@ -137,76 +112,6 @@ def _tell_unknown(unknown: Counter[str], findings: FaultCounts) -> None:
         findings.unknown.append(
             f"{unknown.total():,} events are left out, as their categories are not known: {named}."
         )
-
-
-def _span(event: Event, role: str, findings: FaultCounts) -> Span | None:
-    name = _text(event.name) if isinstance(event.name, str) else ""
-    if not name:
-        findings.add("malformed")
-        return None
-    start, duration = read_number(event.ts), read_number(event.dur)
-    if not (abs(start) < _MOST_US and abs(duration) < _MOST_US):
-        findings.add("unreadable_time")
-        return None
-    if duration < 0:
-        findings.add("negative_duration")
-        return None
-    correlation = read_whole(event.args.correlation)
-    return Span(name, role, _key(event.pid), start * 1e-6, (start + duration) * 1e-6, correlation, event)
-
-
-def _text(value: Any) -> str:
-    """A text that can be written: JSON can have halves of characters."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
-def _key(value: Any) -> Hashable:
-    """What tells processes, threads and streams apart."""
-    return value if isinstance(value, int) else _text(value)
-
-
-def _without_polling_threads(spans: list[Span], findings: FaultCounts) -> list[Span]:
-    """Leave out threads that only ask whether work is done, such as watchdogs: their time is no work.
-
-    Nothing waits for them, but their calls would keep the times at which they were made.
-    """
-    works, polls = set[Hashable](), set[Hashable]()
-    for span in spans:
-        if span.category == OPERATOR or (span.category == RUNTIME and not only_looks(span.name)):
-            works.add(span.thread)
-        elif span.category == RUNTIME and is_poll(span.name):
-            polls.add(span.thread)
-    idle = polls - works
-    if idle:
-        findings.unknown.append(
-            f"{len(idle):,} threads only ask whether work is done: their calls are left out."
-        )
-    return [span for span in spans if span.category in DEVICE or span.thread not in idle]
-
-
-def _find_processes(spans: list[Span]) -> None:
-    """Tell which process launched what ran on a device, if there are several and the event does not say it.
-
-    Calls and kernels of one correlation belong together in the order of their starts.
-
-    Args:
-        spans: In the order of their starts.
-    """
-    calls, launched = defaultdict[int, list[Span]](list), defaultdict[int, list[Span]](list)
-    for span in spans:
-        if span.correlation is not None and span.category == RUNTIME:
-            calls[span.correlation].append(span)
-    hosts = {span.process for several in calls.values() for span in several}
-    if len(hosts) < 2:
-        return
-    for span in spans:
-        if span.correlation in calls and span.category in DEVICE and span.process not in hosts:
-            launched[span.correlation or 0].append(span)
-    for correlation, found in launched.items():
-        among = calls[correlation]
-        for i, span in enumerate(found):
-            before = [call for call in among if call.start <= span.start] or among
-            span.process = (among[i] if len(among) == len(found) else before[-1]).process
 
 
 def _resolution_s(spans: list[Span]) -> float:
@@ -261,7 +166,7 @@ def _place(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> None:
 
 def _numbered(value: Any) -> Hashable:
     found = read_whole(value)
-    return _key(value) if found is None else found
+    return make_key(value) if found is None else found
 
 
 def _has_tasks(spans: list[Span]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.errors import CostModelError, shorten
 from costmodel.planner.graphs.traces._events import ANNOTATION, DEVICE, OPERATOR
-from costmodel.planner.graphs.traces._tracks import Span
+from costmodel.planner.graphs.traces._spans import Span
 
 
 def spans_within(spans: list[Span], pattern: str) -> list[Span]:
