@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("tvm")
 
 import tvm
+from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.collector import Timing
@@ -91,6 +92,18 @@ def test_a_runner_says_how_long_and_where(builder, runner) -> None:
     assert result.error_msg is None
     assert TIMING.repeats <= len(result.run_secs) <= TIMING.most_repeats
     assert all(0 < float(s) < 1e-2 for s in result.run_secs)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_positions_in_another_array_are_within_it(builder, runner, dtype: str) -> None:
+    """As those of an embedding: random ones would end the process that measures."""
+    table, at = te.placeholder((50, 8), name="table"), te.placeholder((6,), dtype, name="at")
+    rows = te.compute((6, 8), lambda i, j: table[at[i], j])
+    module = tvm.IRModule({"main": te.create_prim_func([table, at, rows])})
+    (built,) = builder.build([ms.builder.BuilderInput(module, make_target("cpu"))])
+    information = ms.arg_info.ArgInfo.from_prim_func(module["main"])
+    (future,) = runner.run([ms.runner.RunnerInput(str(built.artifact_path), "cpu", information)])
+    assert future.result().error_msg is None
 
 
 def test_what_cannot_be_measured_says_why_and_costs_nobody_else(builder, runner, tmp_path: Path) -> None:

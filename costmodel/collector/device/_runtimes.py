@@ -17,6 +17,9 @@ from costmodel.records._platform import TargetKind
 # last argument.
 Kernel = Callable[..., Any]
 
+# Types of arrays that may hold positions in others.
+_POSITIONS = frozenset({"int16", "int32", "int64", "uint16", "uint32", "uint64"})
+
 
 class Runtime(ABC):
     """Loads and launches kernels of one kind of artifact on the first device that this process sees."""
@@ -99,11 +102,18 @@ class TvmRuntime(Runtime):
         return copy
 
     def random_arrays(self, arguments: Sequence[ArrayArgument]) -> list[Any]:
-        """Arrays on the device, full of what TVM's own runner measures with."""
+        """Arrays on the device, full of what TVM's own runner measures with; of wide integers, of 0 and 1.
+
+        These may be positions in other arrays: beyond their ends, a kernel would take the process with it.
+        """
         fill = self._tvm.get_global_func("tvm.contrib.random.random_fill_for_measure")
         arrays = [self._tvm.runtime.empty(each.shape, each.dtype, self._device) for each in arguments]
-        for array in arrays:
-            fill(array)
+        rng = np.random.default_rng(0)
+        for array, each in zip(arrays, arguments, strict=True):
+            if each.dtype in _POSITIONS:
+                array.copyfrom(rng.integers(0, 2, each.shape).astype(each.dtype))
+            else:
+                fill(array)
         return arrays
 
     def use_stream(self, stream: int) -> None:
