@@ -108,7 +108,9 @@ def test_wrong_datasets(built: Path, tmp_path: Path) -> None:
     assert_refused(costmodel("dataset", "describe", tmp_path / "nowhere"), "nowhere is not there")
     foreign = tmp_path / "notes.txt"
     foreign.write_text("hello")
-    assert_refused(costmodel("dataset", "describe", foreign), f"{foreign} has no complete record")
+    assert_refused(
+        costmodel("dataset", "describe", foreign), f"{foreign} must be a file of measurements, but it looks"
+    )
     file = built / "measurements.parquet"
     file.write_bytes(file.read_bytes()[:-100])
     assert_refused(costmodel("dataset", "describe", built), "must match its checksum")
@@ -121,8 +123,8 @@ def test_wrong_stores_and_cards(store: Path, card: Path, tmp_path: Path) -> None
         return costmodel("dataset", "build", store, "--out", tmp_path / "out", "--card", card)
 
     assert_refused(build(tmp_path / "nowhere.jsonl", card), "No such file")
-    assert_refused(build(store, tmp_path / "nowhere.toml"), "Cannot read card")
-    assert_refused(build(card, card), "line 1 is damaged")
+    assert_refused(build(store, tmp_path / "nowhere.toml"), "nowhere.toml: No such file")
+    assert_refused(build(card, card), "it looks like TOML")
     store.write_bytes(store.read_bytes().replace(b"latencies", b"latencees", 1))
     assert_refused(build(store, card), "line 1 is damaged (its checksum differs)")
     assert not (tmp_path / "out").exists()
