@@ -1,7 +1,7 @@
 """Learned state out of a file that nobody vouches for: each value is checked when it is taken."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +37,9 @@ class StoredState:
 
     def __contains__(self, name: str) -> bool:
         return name in self._state
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._state)
 
     def length(self, letter: str) -> int:
         """Return the length that this letter stands for, once an array has decided it."""

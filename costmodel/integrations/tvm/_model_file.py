@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
+from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._metadata import ModelMetadata, software_versions
 from costmodel.transfer.models._residual import FromScratch
@@ -67,11 +69,29 @@ def load(path: Path) -> tuple[Model | None, Measured]:
     """
     loaded = load_model(path)
     loaded.require_columns(COLUMNS)
-    measured = {task: (rows["X"], rows["y"]) for task, rows in loaded.attachments.get(_MEASURED, {}).items()}
-    for task, (X, y) in measured.items():
-        if X.shape != (len(y), len(COLUMNS)) or not (y > 0).all():
-            raise CostModelError(f"{path} is damaged: the measurements of {task} do not fit. Tune again.")
+    try:
+        attached = StoredState(dict(loaded.attachments.get(_MEASURED, {})))
+        measured = {task: _check_measured(attached.part(task)) for task in attached}
+    except (KeyError, TypeError, ValueError) as error:
+        raise CostModelError(
+            f"{path} is damaged: the measurements of a task do not fit ({error}). Tune again."
+        ) from error
     return None if isinstance(loaded.model, FromScratch) else loaded, measured
+
+
+def _check_measured(rows: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """Return features and latencies of a task.
+
+    Raises:
+        KeyError: One is missing.
+        ValueError: They are of other shapes or types, or a latency is not above 0.
+    """
+    stored = StoredState(rows, {"columns": len(COLUMNS)})
+    X = stored.floats("X", "n", "columns", missing=True, infinite=True)
+    y = stored.floats("y", "n", infinite=True)
+    if not (y > 0).all():
+        raise ValueError("latencies must be above 0")
+    return X, y
 
 
 def _ignorant() -> Model:
