@@ -53,99 +53,63 @@ _KINDS = [
     (_K.REDUCING, r"triton_(red|per|spl|mix)_"),
     (_K.PRODUCT, r"triton_(tem_|(mm|bmm|addmm|convolution|flex_\w+)(_|\b))"),
     # Collectives, optimisers, sorts, transforms.
-    (
-        _K.OTHER,
-        r"nccl|rccl|oneccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all2all|cross_device|_barrier",
-    ),
-    (
-        _K.OTHER,
-        r"multi_tensor|fused_?adam|sort|top_?k|top_?p(_|s)|(?<!up)sampl|philox|curand|distribution_|fft",
-    ),
+    (_K.OTHER, r"nccl|rccl|oneccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all2all|cross_device"),
+    (_K.OTHER, r"_barrier"),
+    (_K.OTHER, r"multi_tensor|fused_?adam|sort|top_?k|top_?p(_|s)|(?<!up)sampl|philox|curand|distribution_"),
+    (_K.OTHER, r"fft"),
     (_K.OTHER, r"fused_dropout|dropout_kernel|spmm|csrmm|csrgemm|cusparse|histogram|nonzero|flagged|unique"),
     # Helpers of products, whose names have parts of those of products.
-    (
-        _K.REDUCING,
-        r"split_?k_?reduce|combine|xmma_pool|reduce_?segments|post_?gsu|dot_kernel|reduce_1block|dot_do_o",
-    ),
-    (
-        _K.OTHER,
-        r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen|moe_(align|sort)|count_and_sort|init_device_workspace|spin_kernel",
-    ),
-    (
-        _K.STREAMING,
-        r"converttensor|nch?w_?to_?n|nhwc_?to_?n|n(chw|hwc)_?add|bn_fw_inf|batchnorminfer|batch_norm_transform",
-    ),
+    (_K.REDUCING, r"split_?k_?reduce|combine|xmma_pool|reduce_?segments|post_?gsu|dot_kernel|reduce_1block"),
+    (_K.REDUCING, r"dot_do_o"),
+    (_K.OTHER, r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen"),
+    (_K.OTHER, r"moe_(align|sort)|count_and_sort|init_device_workspace|spin_kernel"),
+    (_K.STREAMING, r"converttensor|nch?w_?to_?n|nhwc_?to_?n|n(chw|hwc)_?add|bn_fw_inf|batchnorminfer"),
+    (_K.STREAMING, r"batch_norm_transform"),
     (_K.STREAMING, r"lstm_elementwise|elemwisernn|causal_conv1d|depthwise|lstm_cell|gru_cell"),
     (_K.SCATTERED, r"im2col|col2im|transpose|permut|tensor_?reorder"),
     (_K.VECTOR_PRODUCT, r"gemv|wvsplitk|llgemm|mul_mat_vec|skinny_gemm|gemmk1"),
     # Norms and softmaxes of their own; attention has its softmax inside.
-    (
-        _K.REDUCING,
-        r"(layer|rms|group|batch|instance|add|weight)_?norm|normforward|rowwisemoments|gammabeta|bn_(fw|bw)|welford",
-    ),
+    (_K.REDUCING, r"(layer|rms|group|batch|instance|add|weight)_?norm|normforward|rowwisemoments|gammabeta"),
+    (_K.REDUCING, r"bn_(fw|bw)|welford"),
     (_K.REDUCING, r"soft_?max(?!\w*att)|logsumexp|cross_?entropy|nll_?loss|l2norm|_norm_kernel"),
     # Attention.
-    (
-        _K.PRODUCT,
-        r"flash_?(fwd|bwd|attn|attention|decode|mla|infer)|flash::|flashatt|fmha|_?attn_(fwd|bwd)|sdpa",
-    ),
-    (
-        _K.PRODUCT,
-        r"attention(?!\w*(mask|bias))|^_?(fwd|bwd)_(grouped_)?kernel|(prefill|decode)with\w*kv|xqa|mla_",
-    ),
+    (_K.PRODUCT, r"flash_?(fwd|bwd|attn|attention|decode|mla|infer)|flash::|flashatt|fmha|_?attn_(fwd|bwd)"),
+    (_K.PRODUCT, r"sdpa"),
+    (_K.PRODUCT, r"attention(?!\w*(mask|bias))|^_?(fwd|bwd)_(grouped_)?kernel|(prefill|decode)with\w*kv|xqa"),
+    (_K.PRODUCT, r"mla_"),
     # Products and convolutions of libraries and frameworks.
-    (
-        _K.PRODUCT,
-        r"nvjet|xmma|cutlass|mctlass|gemm|cijk_|wmma|wgmma|hmma|imma|mul_mat|matmul|scaled_mm|grouped_mm",
-    ),
-    (
-        _K.PRODUCT,
-        r"(^|[^a-z])(b|add|badd)?mm_(\w*_)?kernel|linear_kernel|fused_moe|fmoe|moe_kernel|marlin|exllama|machete",
-    ),
-    (
-        _K.PRODUCT,
-        r"s?cudnn_\d|scudnn|\d\dcudnn|winograd|convol|fprop|dgrad|wgrad|miopensp3asm|gcnasmconv|naive_conv",
-    ),
-    (
-        _K.PRODUCT,
-        r"(^|[^a-z])conv(_|\d)|gen_conv|conv(fwd|bwd|wrw)|grouped_conv|xdlops|device_conv|rnn_|_rnn|chunk_(?!local)",
-    ),
+    (_K.PRODUCT, r"nvjet|xmma|cutlass|mctlass|gemm|cijk_|wmma|wgmma|hmma|imma|mul_mat|matmul|scaled_mm"),
+    (_K.PRODUCT, r"grouped_mm"),
+    (_K.PRODUCT, r"(^|[^a-z])(b|add|badd)?mm_(\w*_)?kernel|linear_kernel|fused_moe|fmoe|moe_kernel|marlin"),
+    (_K.PRODUCT, r"exllama|machete"),
+    (_K.PRODUCT, r"s?cudnn_\d|scudnn|\d\dcudnn|winograd|convol|fprop|dgrad|wgrad|miopensp3asm|gcnasmconv"),
+    (_K.PRODUCT, r"naive_conv"),
+    (_K.PRODUCT, r"(^|[^a-z])conv(_|\d)|gen_conv|conv(fwd|bwd|wrw)|grouped_conv|xdlops|device_conv|rnn_"),
+    (_K.PRODUCT, r"_rnn|chunk_(?!local)"),
     (_K.PRODUCT, r"recurrent_gated|gated_delta"),
     # Sums, pooling, scans.
     (_K.REDUCING, r"reduce|pool|argmax|argmin|cumsum|scan|loss|(^|_)(sum|mean|max|min|prod)_kernel"),
     # Each element for itself, in the order of the memory or in another.
-    (
-        _K.STREAMING,
-        r"(vectorized|unrolled)_?elementwise|catarray|op_(generic_)?tensor|act_and_mul|eigenmetakernel",
-    ),
-    (
-        _K.SCATTERED,
-        r"index|gather|scatter|embedding|segment|grad_weight|elementwise_?kernel|upsampl|interpolat|(?<!un)roll|flip|pad|tri[ul]_",
-    ),
+    (_K.STREAMING, r"(vectorized|unrolled)_?elementwise|catarray|op_(generic_)?tensor|act_and_mul"),
+    (_K.STREAMING, r"eigenmetakernel"),
+    (_K.SCATTERED, r"index|gather|scatter|embedding|segment|grad_weight|elementwise_?kernel|upsampl"),
+    (_K.SCATTERED, r"interpolat|(?<!un)roll|flip|pad|tri[ul]_"),
     (_K.SCATTERED, r"reshape_and_cache|copy_blocks|swap_blocks|kv_?cache|rotary|rope(_|\b)"),
-    (
-        _K.STREAMING,
-        r"elementwise|pointwise|silu|gelu|relu|sigmoid|swiglu|tanh|(add|mul|sub|div|exp|pow)_\w*kernel|quant",
-    ),
-    (
-        _K.STREAMING,
-        r"copy|fill|memset|cast|convert|arange|addalpha|expandkernel|_func_kernel|scaled_fp8|memcpy",
-    ),
+    (_K.STREAMING, r"elementwise|pointwise|silu|gelu|relu|sigmoid|swiglu|tanh"),
+    (_K.STREAMING, r"(add|mul|sub|div|exp|pow)_\w*kernel|quant"),
+    (_K.STREAMING, r"copy|fill|memset|cast|convert|arange|addalpha|expandkernel|_func_kernel|scaled_fp8"),
+    (_K.STREAMING, r"memcpy"),
 ]
 _PRECISIONS = [
     (_P.FLOAT64, r"d884|dgemm"),
-    (
-        _P.NARROW,
-        r"e4m3|e5m2|e2m1|fp8|fp4|float8|a8w8|int8|i8816|i16832|imma|w4a16|[_a-z]q[48]_|nvjet_(sm\d+_)?[qo]",
-    ),
+    (_P.NARROW, r"e4m3|e5m2|e2m1|fp8|fp4|float8|a8w8|int8|i8816|i16832|imma|w4a16|[_a-z]q[48]_"),
+    (_P.NARROW, r"nvjet_(sm\d+_)?[qo]"),
     (_P.NARROW, r"_s8(?!\d)|_i8(?!\d)|_f8(?!\d)|cijk_[a-z]{4}_[a-z]{4}_(f8|b8|i8)"),
     (_P.HALF, r"bf16|bfloat16|fp16|__half|half_t|c10::half|<half|float16|f16|884(gemm|cudnn)|hgemm|ushort"),
     (_P.HALF, r"16816|h1688|hmma|nvjet_(sm\d+_)?[ht]|cijk_[a-z]{4}_[a-z]{4}_(bb|bs|hh|hs|hb)"),
     (_P.TF32, r"tf32|tfloat32|s1688|xf32|nvjet_(sm\d+_)?s|cijk_[a-z]{4}_[a-z]{4}_s_mx"),
-    (
-        _P.FLOAT32,
-        r"sgemm|scudnn|f32|fp32|float32|float_double|[<(]float|float>|float,|cijk_[a-z]{4}_[a-z]{4}_s(b|_)",
-    ),
+    (_P.FLOAT32, r"sgemm|scudnn|f32|fp32|float32|float_double|[<(]float|float>|float,"),
+    (_P.FLOAT32, r"cijk_[a-z]{4}_[a-z]{4}_s(b|_)"),
     (_P.FLOAT64, r"double|f64|fp64|cijk_[a-z]{4}_[a-z]{4}_db"),
 ]
 _OF_KIND = [(kind, re.compile(pattern)) for kind, pattern in _KINDS]
@@ -157,10 +121,8 @@ _OPERATORS = [
         _K.PRODUCT,
         r"aten::_?(addmm|mm|bmm|baddbmm|matmul|linear|einsum|scaled_mm|int_mm|grouped_mm|addbmm)(_|$|out)",
     ),
-    (
-        _K.PRODUCT,
-        r"aten::\w*conv(olution|\d|_)|(aten::)?\w*(attention|flash_attn|sdpa)|flash_attn\w*::|xformers\w*::",
-    ),
+    (_K.PRODUCT, r"aten::\w*conv(olution|\d|_)|(aten::)?\w*(attention|flash_attn|sdpa)|flash_attn\w*::"),
+    (_K.PRODUCT, r"xformers\w*::"),
     (_K.PRODUCT, r"(vllm|_C|_moe_C|_rocm_C|sgl_kernel|aiter)::\w*(gemm|_mm|moe|mla)"),
     (
         _K.REDUCING,
