@@ -60,6 +60,7 @@ def test_train_writes_a_model_that_says_where_it_comes_from(dataset, tmp_path) -
         "train", dataset, "--out", model, "--learner", "ridge", "--hold-out", HELD_OUT, "--json", report
     )
     assert "ridge learned from 32 measurements of 2 workloads (4 tasks)" in out
+    assert "evaluated on 2 held-out tasks; those of one config do not count" in out
     about = load_model(model).metadata
     assert about.dataset_sha256 == hash_dataset(dataset)
     assert about.dataset == "built"
