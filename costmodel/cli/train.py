@@ -125,9 +125,7 @@ def _print_trained(model: "Model", out: Path) -> None:
     )
     if about.held_out or about.folds:
         judged = 0 if model.held_out_tasks is None else model.held_out_tasks["task"].nunique()
-        print_line(
-            f"  evaluated on {judged} held-out tasks; those of one config, with no choice, do not count"
-        )
+        print_line(f"  evaluated on {judged} held-out tasks; those of one config do not count")
     for name, value in about.metrics.items():
         print_line(f"  {name} on what was held out: {value:.3f}")
 
