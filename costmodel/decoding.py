@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from math import isfinite
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin
 
@@ -17,8 +18,8 @@ def check_document(value: Any) -> None:
     """Check what a decoder without types lets pass.
 
     Raises:
-        ValueError: It is nested too deeply for functions that call themselves, or has an integer beyond 64
-            bits.
+        ValueError: It is nested too deeply for functions that call themselves, or has a number that is not
+            finite or an integer beyond 64 bits.
     """
     level = [value]
     for _ in range(_MOST_DEPTH):
@@ -30,6 +31,8 @@ def check_document(value: Any) -> None:
                 inner += each
             elif isinstance(each, int) and not -(2**63) <= each < 2**63:
                 raise ValueError("a whole number must fit 64 bits, but one does not")
+            elif isinstance(each, float) and not isfinite(each):
+                raise ValueError(f"a number must be finite, but one is {each}")
         if not inner:
             return
         level = inner

@@ -10,7 +10,7 @@ from costmodel.cli._options import CommandGroup, JsonOption, count_option
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 
 if TYPE_CHECKING:
-    from costmodel.records._device_table import DeviceEntry
+    from costmodel.records._device_table import KnownDevice
     from costmodel.records._peak_rates import PeakRates
 
 app = CommandGroup()
@@ -67,7 +67,7 @@ def show(
     write_json(json, {**msgspec.structs.asdict(entry), "granted": rates})
 
 
-def _print_devices(entries: "list[DeviceEntry]") -> None:
+def _print_devices(entries: "list[KnownDevice]") -> None:
     from costmodel.records._peak_rates import peak_rates
 
     table = titled_table(f"{len(entries)} devices")
@@ -89,7 +89,7 @@ def _print_devices(entries: "list[DeviceEntry]") -> None:
     print_table(table)
 
 
-def _print_entry(entry: "DeviceEntry", rates: "PeakRates") -> None:
+def _print_entry(entry: "KnownDevice", rates: "PeakRates") -> None:
     device = entry.device
     table = titled_table(device.name)
     table.show_header = False

@@ -36,7 +36,7 @@ class StatedPeaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth_gb_s: Rate = 0.0
 
 
-class DeviceEntry(msgspec.Struct, frozen=True):
+class KnownDevice(msgspec.Struct, frozen=True):
     """A row of the table.
 
     Attributes:
@@ -87,7 +87,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     aliases: tuple[str, ...] = ()
     stated: StatedPeaks = StatedPeaks()
 
-    def entry(self, architecture: Architecture) -> DeviceEntry:
+    def entry(self, architecture: Architecture) -> KnownDevice:
         """The row with what its architecture adds."""
         device = Device(
             name=self.name,
@@ -109,7 +109,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ),
         )
         source = f"{self.source}; {self.architecture}: {architecture.source}"
-        return DeviceEntry(device, architecture.vendor, self.aliases, self.stated, source)
+        return KnownDevice(device, architecture.vendor, self.aliases, self.stated, source)
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,7 +124,7 @@ def list_architectures() -> dict[str, Architecture]:
     return _shipped().architectures
 
 
-def read_devices(extra: Path | None = None) -> list[DeviceEntry]:
+def read_devices(extra: Path | None = None) -> list[KnownDevice]:
     """Return the devices of the shipped table, followed by your own.
 
     Args:
@@ -137,7 +137,7 @@ def read_devices(extra: Path | None = None) -> list[DeviceEntry]:
     shipped = _shipped()
     own = _read(extra) if extra else _Table()
     architectures = shipped.architectures | own.architectures
-    entries: dict[str, DeviceEntry] = {}
+    entries: dict[str, KnownDevice] = {}
     for row in (*shipped.devices, *own.devices):
         if row.architecture not in architectures:
             raise CostModelError(
@@ -155,7 +155,7 @@ def read_devices(extra: Path | None = None) -> list[DeviceEntry]:
     return list({entry.device.name: entry for entry in entries.values()}.values())
 
 
-def find_entry(name: str, extra: Path | None = None) -> DeviceEntry:
+def find_entry(name: str, extra: Path | None = None) -> KnownDevice:
     """Return the table row of a device; see ``find_device``."""
     check_text("device", name)
     entries = {_key(each): entry for entry in read_devices(extra) for each in entry.names}

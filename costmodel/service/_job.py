@@ -15,7 +15,7 @@ from costmodel.workloads._catalogue import catalogue
 
 _RuleName = Literal["round-robin", "gradient", "expected-gain"]
 _RunnerName = Literal["replay", "cpu", "cuda"]
-_Count = Annotated[int, msgspec.Meta(ge=1)]
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 # Settings that may be paths.
 _PLACES = ("learn_from", "start_from", "replay", "model")
 _Weight = Annotated[float, msgspec.Meta(gt=0.0)]
@@ -70,7 +70,7 @@ class TuneSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     model: str | None = None
     learner: str | None = None
     screened: _Count = 50_000
-    stop_gain: float | None = None
+    stop_gain: Annotated[float, msgspec.Meta(gt=0.0, lt=1.0)] | None = None
     seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
 
     def with_whole_paths(self) -> Self:

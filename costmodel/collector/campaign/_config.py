@@ -11,7 +11,7 @@ from costmodel.collector.device._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
 from costmodel.kernels._sources import open_sources, source_for
-from costmodel.reading import read_toml
+from costmodel.reading import Whole32, read_toml
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Shape, Workload
 
@@ -19,6 +19,7 @@ _REMEDY = (
     "Name a file such as those of configs/, or a shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, "
     "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
 )
+Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
@@ -32,10 +33,10 @@ class KernelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         good_at: SM budgets at which fast kernels are sought, so that the dataset holds good ones for each.
     """
 
-    random: Annotated[int, msgspec.Meta(ge=1)]
-    rounds: Annotated[int, msgspec.Meta(ge=0)] = 0
-    per_round: Annotated[int, msgspec.Meta(ge=0)] = 0
-    good_at: tuple[int, ...] = ()
+    random: Count
+    rounds: Whole32 = 0
+    per_round: Whole32 = 0
+    good_at: tuple[Count, ...] = ()
 
     def expected(self, rounds: Sequence[Sized | None]) -> int:
         """Number of kernels of a workload: those of rounds that were drawn, and those asked for in others."""
@@ -51,7 +52,7 @@ class MpsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         share: Share of the kernels, chosen by their ids.
     """
 
-    sms: tuple[int, ...]
+    sms: tuple[Count, ...]
     share: Share = 1.0
 
 
@@ -81,14 +82,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     runner: Literal["cuda", "cpu"]
     workloads: tuple[str, ...]
-    sms: tuple[int, ...]
+    sms: tuple[Count, ...]
     kernels: KernelPlan
     sources: tuple[str, ...] = ("metaschedule",)
     seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
     repeat_share: Share = 0.1
-    side_by_side: Annotated[int, msgspec.Meta(ge=1)] = 8
-    partitions: Annotated[int, msgspec.Meta(ge=1)] = 1
-    finalists: Annotated[int, msgspec.Meta(ge=0)] = 5
+    side_by_side: Count = 8
+    partitions: Count = 1
+    finalists: Whole32 = 5
     mps: MpsPlan | None = None
     timing: Timing = Timing()
     leave_out: tuple[str, ...] = ()
