@@ -67,7 +67,7 @@ def test_missing_or_broken_files(tmp_path: Path) -> None:
     broken.write_bytes(b"\xff\xfe")
     assert_refused(collect(broken, out), "broken.toml must be a campaign file, but: byte 1 is not UTF-8")
     broken.write_text('runner = "cpu"')
-    assert_refused(collect(broken, out), "missing required field `workloads`")
+    assert_refused(collect(broken, out), "it lacks workloads, sms, kernels")
     assert not out.exists()
 
 
