@@ -274,7 +274,7 @@ def test_a_job_file_says_what_is_wrong_with_it(tmp_path):
     path.write_text('workloads = ["a"]\ntrails = 8\n')
     with pytest.raises(CostModelError, match=r"job.toml must be a job file, but: .*unknown.*trails"):
         JobFile.load(path)
-    with pytest.raises(CostModelError, match="Name an existing file"):
+    with pytest.raises(CostModelError, match="jobs submit --help"):
         JobFile.load(tmp_path / "other.toml")
 
 
