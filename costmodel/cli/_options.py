@@ -215,7 +215,9 @@ FoldsOption = Annotated[
     int, folds_option("Number of groups to hold out, each as a whole; 0 holds out items one at a time.")
 ]
 # Shipped datasets other than h100-sm-budgets, for help texts.
-OTHER_DATASETS = "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets"
+OTHER_DATASETS = (
+    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets or sampled-sm-budgets"
+)
 DatasetArgument = Annotated[
     Path | None,
     typer.Argument(

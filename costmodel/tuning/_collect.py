@@ -119,7 +119,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     Args:
         campaign: A campaign, the path of its file, or the name of a shipped one: ``cpu-quick``,
             ``cpu-laptop``, ``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``, ``triton-sm-budgets``,
-            ``sparse-sm-budgets`` or ``wide-sm-budgets``.
+            ``sparse-sm-budgets``, ``wide-sm-budgets`` or ``sampled-sm-budgets``.
         out: Folder for the measurements.
         time_limit_s: Seconds after which no further measurement starts. Default: the campaign's own limit.
         devices: Number of devices that measure in parallel: the first ones of this machine, of one model.

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 from costmodel.records._shape import Shape
+
 from costmodel.records._workload import Workload
 from costmodel.workloads._sample import sample_workloads
 
@@ -37,7 +38,9 @@ def main() -> None:
     counts: Counter[str] = Counter()
     chosen: list[tuple[float, str]] = []
     for workload in drawn:
-        family = next(name for name in sorted(QUOTAS, key=len, reverse=True) if workload.kind.startswith(name))
+        family = next(
+            name for name in sorted(QUOTAS, key=len, reverse=True) if workload.kind.startswith(name)
+        )
         if counts[family] < QUOTAS[family]:
             chosen.append((counts[family] / QUOTAS[family], workload.name))
             counts[family] += 1

@@ -17,7 +17,8 @@ from costmodel.records._workload import Shape, Workload
 
 _REMEDY = (
     "Name a file such as those of configs/, or a shipped campaign: cpu-quick, cpu-laptop, h100-sm-budgets, "
-    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets or wide-sm-budgets."
+    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets or "
+    "sampled-sm-budgets."
 )
 Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

@@ -78,6 +78,7 @@ SHIPPED_DATASETS = (
     "triton-sm-budgets",
     "sparse-sm-budgets",
     "wide-sm-budgets",
+    "sampled-sm-budgets",
 )
 
 
