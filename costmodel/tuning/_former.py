@@ -45,10 +45,7 @@ def translate_keywords(former: Mapping[str, Any], **current: Any) -> dict[str, A
         "search": replace(current["search"], **_pick(given, _SEARCH)),
         "sources": given.get("source", current["sources"]),
     }
-    changed = {name for name in found if found[name] != current[name] or current[name] is None}
-    form = ", ".join(
-        f"{name}={_write_value(found[name])}" for name in found if name in changed & _find_arguments(former)
-    )
+    form = ", ".join(f"{name}={_write_value(found[name])}" for name in _find_arguments(former))
     warnings.warn(
         f"tune({', '.join(f'{name}=...' for name in former)}) is now written tune({form}); the former "
         "keywords go in the next release.",
@@ -62,11 +59,11 @@ def _pick(given: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     return {name: given[name] for name in names if name in given}
 
 
-def _find_arguments(former: Mapping[str, Any]) -> set[str]:
+def _find_arguments(former: Mapping[str, Any]) -> list[str]:
     """Return the arguments that now say what former keywords said."""
     parts = {"sms": _GOAL, "prior": _PRIOR, "search": _SEARCH, "sources": ("source",)}
     parts["on"] = (*_REPLAY, *_DEVICE, "runner", "beside")
-    return {name for name, keywords in parts.items() if set(keywords) & set(former)}
+    return [name for name, keywords in parts.items() if set(keywords) & set(former)]
 
 
 def _make_place(given: Mapping[str, Any], on: Place | str) -> Place:
