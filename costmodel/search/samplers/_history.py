@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from costmodel.arrays import FloatArray
+from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Config
 from costmodel.search._drift_monitor import Drift
@@ -57,6 +58,8 @@ class History:
         value: ``(m,)`` what the study minimises, of the same latencies; inf for a failure.
         pending: Configs that some worker is measuring or that wait in the queue.
         pruned: Configs whose trials somebody pruned: nothing is learned from them; they do not come again.
+        excess: ``(m, c)`` what each trial was told of each constraint (``trial.set_constraint``): above 0 is
+            too much, NaN where nothing was told; None where no trial was told any.
     """
 
     measured: tuple[Config, ...]
@@ -64,6 +67,7 @@ class History:
     value: FloatArray
     pending: tuple[Config, ...] = ()
     pruned: tuple[Config, ...] = ()
+    excess: FloatArray | None = None
 
     @classmethod
     def of(cls, study: Study, space: SearchSpace, *, below: int | None = None) -> Self:
@@ -92,6 +96,7 @@ class History:
             value * now if budgets == 1 else value + np.log(now),
             tuple(config for params in pending if (config := _config_of(space, params))),
             tuple(config for params in pruned if (config := _config_of(space, params))),
+            _excess([t for t, _ in finished]),
         )
 
     @cached_property
@@ -102,7 +107,15 @@ class History:
     @property
     def best_s(self) -> FloatArray:
         """``(b,)`` latency of the fastest at each SM budget in seconds; inf where nothing ran."""
-        return np.asarray(np.fmin.reduce(self.latency_s, axis=0, initial=np.inf))
+        allowed = np.where(self._is_feasible[:, None], self.latency_s, np.inf)
+        return np.asarray(np.fmin.reduce(allowed, axis=0, initial=np.inf))
+
+    @property
+    def _is_feasible(self) -> NDArray[np.bool_]:
+        """``(m,)`` whether no constraint was broken."""
+        if self.excess is None:
+            return np.ones(len(self.measured), dtype=bool)
+        return np.asarray(~(self.excess > 0.0).any(axis=1))
 
     def agrees(self, other: Self) -> bool:
         """Whether the same was measured."""
@@ -112,11 +125,29 @@ class History:
 
     def first(self, count: int) -> Self:
         """The history when so many had been measured."""
-        return type(self)(self.measured[:count], self.latency_s[:count], self.value[:count])
+        return self._rows(np.arange(min(count, len(self.measured))))
 
     def fastest(self, count: int) -> list[Config]:
-        """The measured configs with the smallest values, so many."""
-        return [self.measured[i] for i in np.argsort(self.value, kind="stable")[:count]]
+        """The measured configs with the smallest values, so many; those that break a constraint come last."""
+        return [self.measured[i] for i in self._fastest_first[:count]]
+
+    def essence(self, count: int) -> Self:
+        """At most so many of what was measured: the fastest half, and others evenly spaced in time."""
+        if len(self.measured) <= count:
+            return self
+        fastest, others = np.split(self._fastest_first, [count // 2])
+        spaced = np.linspace(0, len(others) - 1, count - count // 2).astype(np.intp)
+        return self._rows(np.sort(np.concatenate([fastest, np.sort(others)[spaced]])))
+
+    @property
+    def _fastest_first(self) -> Positions:
+        return np.argsort(np.where(self._is_feasible, self.value, np.inf), kind="stable")
+
+    def _rows(self, rows: Positions) -> Self:
+        """Some of what was measured, and nothing that was not."""
+        excess = None if self.excess is None else self.excess[rows]
+        measured = tuple(self.measured[int(row)] for row in rows)
+        return type(self)(measured, self.latency_s[rows], self.value[rows], excess=excess)
 
 
 def latencies_of(trial: FrozenTrial, budgets: int) -> FloatArray:
@@ -158,3 +189,12 @@ def _config_of(space: SearchSpace, params: Mapping[str, Any]) -> Config | None:
         return space.config(params)
     except CostModelError:
         return None
+
+
+def _excess(trials: Sequence[FrozenTrial]) -> FloatArray | None:
+    """``(m, c)`` what trials were told of each constraint, by name; None where none was told."""
+    told = [trial.constraints for trial in trials]
+    names = sorted({name for each in told for name in each})
+    if not names:
+        return None
+    return np.array([[each.get(name, np.nan) for name in names] for each in told], dtype=np.float64)

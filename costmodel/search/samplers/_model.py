@@ -14,13 +14,13 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.records._candidate import Candidate, Config
 from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
+from costmodel.search.samplers._from_nothing import FromNothing
 from costmodel.search.samplers._history import History
 from costmodel.search.samplers._prediction import JointPredictor, Prior
-from costmodel.search.samplers._screening import ScoredConfigs, neighbourhood, screen
+from costmodel.search.samplers._screening import ScoredConfigs, look_around, neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
 from costmodel.search.spaces._base import DrawnConfigs, SearchSpace
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._model import Model
 
 # System attributes of a trial: seconds predicted at each SM budget, and the rank of its score.
@@ -35,8 +35,19 @@ _RESCREEN_EVERY = 16
 _FASTEST, _NEIGHBOURS = 4, 32
 # Choices made at once where several are pending: a batch takes them one by one while nothing new is learned.
 _AT_ONCE = 64
+# Log of the probability to keep all constraints that a batch asks for, where some configs have it.
+_LIKELY = np.log(0.5)
 # Kernels whose predicted best is what an SM budget is taken to allow before better is measured.
 _REFERENCE_DRAWS = 2_000
+# Configs that show the scale of the features to a search that knows nothing.
+_SCALE_DRAWS = 1000
+# Trials with which a search that knows nothing fills the space, and configs that each is the best of, for
+# each that was tried.
+_FILLING, _FILLED_FROM = 6, 4
+# Configs that such a search draws for each proposal, to climb from the best of them.
+_LOOKED_AT = 1000
+# Finished trials that are learned from: an ask after 5,000 takes under a second.
+_MOST_LEARNED = 500
 # Draws of a large space that are all invalid or tried until nothing counts as left.
 _LAST_DRAWS = 4
 
@@ -51,11 +62,16 @@ class ModelSampler(SpaceSampler):
     measurements, the space is drawn anew and screened with the adapted model. In between, neighbours of the
     fastest measured configs are added.
 
-    **Choice.** Most proposals exploit: they have the best score or, in alternation if the adapted model
-    estimates its uncertainty, the largest expected improvement. Every ``explore_every``-th proposal explores:
-    any score in the best quarter of the untried configs qualifies. Of the configs that qualify, the one
-    farthest in feature space from all tried configs is proposed. This breaks the ties of tree models, and
-    lets a model that knows nothing yet (all scores equal) fill the space.
+    **Nothing known.** Without a model, the search first fills the space with six configs. Then a Gaussian
+    process learns from the trials which features matter and how, and each proposal is the config with the
+    largest expected improvement that is found by drawing and climbing; all configs of a small space are
+    compared. At several SM budgets, proposals are chosen as with a model.
+
+    **Choice.** With a model, most proposals exploit: they have the best score or, in alternation if the
+    adapted model estimates its uncertainty, the largest expected improvement. Every ``explore_every``-th
+    proposal explores: any score in the best quarter of the untried configs qualifies. Of the configs that
+    qualify, the one farthest in feature space from all tried configs is proposed. This breaks the ties of
+    tree models.
 
     **Several SM budgets.** The model adapts to each budget by the measurements at that budget. One kernel for
     all budgets is scored by the objective; a kernel of a portfolio, by its largest expected improvement at
@@ -68,6 +84,13 @@ class ModelSampler(SpaceSampler):
     **Failures.** A config from which no kernel can be made (``InvalidConfigError``) is skipped and costs no
     trial. The model learns from a failed trial as an infinite latency.
 
+    **Constraints.** What a trial was told by Optuna's ``trial.set_constraint`` is learned, too: what is
+    expected of a config counts as much as it is likely to keep all constraints, and the best so far is the
+    best that kept them.
+
+    **Many trials.** Of more than 500 finished trials the model learns from 500: the fastest half, and others
+    spread evenly over time. No config is proposed twice.
+
     The predicted latency and rank of each proposal are stored as system attributes of its trial. The same
     study and seed give the same proposals, in any process.
 
@@ -78,10 +101,12 @@ class ModelSampler(SpaceSampler):
         goal: Whether to search for one kernel for all SM budgets or for the kernels of a portfolio.
         knowledge: Description of the model and its training data, such as its name and the dataset's hash,
             for the provenance.
-        screened: Number of configs scored in each screening. With several SM budgets, fewer configs are
-            drawn, as each is scored at every budget.
-        explore_every: Interval between exploring proposals; 0 for none. On landscapes, 8 found the best as
-            fast as 0, and 4 found it a little later. Exploration is meant for models that are wrong.
+        screened: Number of configs scored in each screening; a search without a model draws up to 1,000 for
+            each proposal. With several SM budgets, fewer configs are drawn, as each is scored at every
+            budget.
+        explore_every: Interval between exploring proposals of a search with a model; 0 for none. On
+            landscapes, 8 found the best as fast as 0, and 4 found it a little later. Exploration is meant
+            for models that are wrong.
         seed: Seed of all random choices.
 
     Example:
@@ -106,18 +131,21 @@ class ModelSampler(SpaceSampler):
         check_whole("screened", screened, 1)
         check_whole("explore_every", explore_every)
         known = model.model if isinstance(model, Model) else model
-        self.model = _from_nothing(space, self.rng(0)) if known is None else known
+        self.model = known or FromNothing(space.draw(_SCALE_DRAWS, self.rng(0)).features[:, 0])
+        self._unaided = isinstance(self.model, FromNothing)
         self.knowledge = {
             "sampler": type(self).__name__,
             "model": type(self.model).__name__,
             **_purpose(self.objective, goal),
             **(knowledge or {}),
         }
-        self.screened = max(1, screened // len(space.platforms))
+        drawn = min(screened, _LOOKED_AT) if self._unaided else screened
+        self.screened = max(1, drawn // len(space.platforms))
         self.explore_every = explore_every
         self._skipped: set[str] = set()
         self._prior = Prior(self.model, self.objective, goal, lambda: self._reference)
         self._screened: tuple[History, DrawnConfigs] | None = None
+        self._listed: DrawnConfigs | None = None
         self._scored: ScoredConfigs | None = None
 
     @property
@@ -160,22 +188,33 @@ class ModelSampler(SpaceSampler):
         """The configs to choose from after these measurements, with their scores."""
         if self._scored is None or not self._scored.history.agrees(history):
             predictor = self._predictor(history)
-            drawn = self._promising(history)
-            parents = history.fastest(_FASTEST)
-            near = neighbourhood(self.space, parents, _NEIGHBOURS, self.rng(1, len(history.measured)))
-            drawn = drawn if near is None else drawn.with_others(near)
+            drawn = self._around(history, predictor) if self._unaided else self._promising(history)
             prediction = predictor.predict(drawn.features)
             self._scored = ScoredConfigs(history, predictor, drawn, prediction.score, prediction.latency_s)
         return self._scored
 
+    def _around(self, history: History, predictor: JointPredictor) -> DrawnConfigs:
+        """What a search that knows nothing chooses from; all of a small space, drawn once."""
+        if self._listed is not None:
+            return self._listed
+        rng = self.rng(2, len(history.measured))
+        drawn = look_around(self.space, predictor.worth, history.fastest(_FASTEST), self.screened, rng)
+        self._listed = None if self.space.size is None else drawn
+        return drawn
+
     def _promising(self, history: History) -> DrawnConfigs:
-        """The last screening: it is made with the measurements of a multiple of ``_RESCREEN_EVERY``."""
+        """The last screening and neighbours of the fastest.
+
+        A screening is made with the measurements of a multiple of ``_RESCREEN_EVERY``.
+        """
         count = len(history.measured) // _RESCREEN_EVERY * _RESCREEN_EVERY
         known = history.first(count)
         if self._screened is None or not self._screened[0].agrees(known):
             drawn = screen(self.space, self._predictor(known), self.screened, self.rng(2, count))
             self._screened = known, drawn
-        return self._screened[1]
+        rng = self.rng(1, len(history.measured))
+        near = neighbourhood(self.space, history.fastest(_FASTEST), _NEIGHBOURS, rng)
+        return self._screened[1] if near is None else self._screened[1].with_others(near)
 
     def _predictor(self, history: History) -> JointPredictor:
         if (history.latency_s <= 0.0).any():
@@ -183,15 +222,19 @@ class ModelSampler(SpaceSampler):
                 "Trials must be told positive latencies in seconds, but got "
                 f"{np.nanmin(history.latency_s):g}. Minimise what is always above 0."
             )
-        return self._prior.condition_on(self.space.features(history.measured), history.latency_s)
+        known = history.essence(_MOST_LEARNED)
+        return self._prior.condition_on(self.space.features(known.measured), known.latency_s, known.excess)
 
     def _best_first(self, scored: ScoredConfigs, history: History) -> Iterator[int]:
         """Rows to propose, in order; what is random depends on what was tried, not on trials given up."""
         untried = scored.untried(history.tried | self._skipped)
+        decided = self._unaided and scored.predictor.posterior is not None
         explores = self.explore_every > 0 and (len(history.tried) + 1) % self.explore_every == 0
-        if history.pending and not explores:
+        if self._unaided and len(history.measured) < _FILLING:
+            yield from self._filling(scored, history, untried)
+        elif history.pending and (decided or not explores):
             yield from self._batch(scored, history, untried)
-        elif len(history.tried) % 2 and not explores:
+        elif decided or (len(history.tried) % 2 and not explores):
             yield from scored.most_improving(untried)
         scores = scored.score[untried]
         tried = self.space.features([*history.measured, *history.pending])
@@ -201,6 +244,17 @@ class ModelSampler(SpaceSampler):
             row = int(self.rng(3, len(history.tried)).choice(qualified[novelty == novelty.max()]))
             yield row
             untried, scores = untried[untried != row], scores[untried != row]
+
+    def _filling(self, scored: ScoredConfigs, history: History, untried: Positions) -> Iterator[int]:
+        """Rows that fill the space: of some at random the farthest from what was tried, then the next.
+
+        All of them would give its corners. Source: Mitchell, "Spectrally optimal sampling for distribution
+        ray tracing", SIGGRAPH 1991.
+        """
+        rng = self.rng(6, len(history.tried))
+        tried = self.space.features([*history.measured, *history.pending])
+        some = rng.permutation(untried)[: _FILLED_FROM * (1 + len(tried))]
+        yield from some[np.argsort(-scored.novelty(some, tried), kind="stable")]
 
     def _batch(self, scored: ScoredConfigs, history: History, untried: Positions) -> Iterator[int]:
         """Rows that go well with what is pending; chosen together once, and again if more is asked for."""
@@ -213,11 +267,16 @@ class ModelSampler(SpaceSampler):
 
     def _choose_batch(self, scored: ScoredConfigs, history: History, untried: Positions) -> list[int]:
         """Rows that are best after what is pending was found to be as fast as predicted."""
-        X, latency_s = self.space.features(history.pending), history.latency_s
+        known = history.essence(_MOST_LEARNED)
+        X, excess = self.space.features(history.pending), known.excess
         believed = np.exp(scored.predictor.log_latency(X))
-        if history.measured:
-            X = np.concatenate([self.space.features(history.measured), X])
-        predictor = self._prior.condition_on(X, np.concatenate([latency_s, believed]))
+        if known.measured:
+            X = np.concatenate([self.space.features(known.measured), X])
+        if excess is not None:
+            excess = np.vstack([excess, np.full((len(believed), excess.shape[1]), np.nan)])
+        predictor = self._prior.condition_on(X, np.concatenate([known.latency_s, believed]), excess)
+        likely = predictor.log_feasible(scored.drawn.features[untried]) >= _LIKELY
+        untried = untried[likely] if likely.any() else untried
         chosen = predictor.shortlist(scored.drawn.features[untried], _AT_ONCE, self.seed)
         return [int(row) for row in untried[chosen]]
 
@@ -265,11 +324,6 @@ class ModelSampler(SpaceSampler):
             write_attr(study, trial, TIED, tied)
         if scored.latency_s is not None:
             write_attr(study, trial, PREDICTED_LATENCY, scored.latency_s[row].tolist())
-
-
-def _from_nothing(space: SearchSpace, rng: np.random.Generator) -> FromScratch:
-    """A model that knows the scale of the features, and what it will be told."""
-    return FromScratch().scaled_by(space.draw(1000, rng).features[:, 0])
 
 
 def _purpose(objective: Objective, goal: SearchGoal) -> dict[str, str]:

@@ -12,10 +12,16 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners._base import Prediction
+from costmodel.learners._scaler import Scaler
 from costmodel.search._acquisition import expected_improvement, improvement_of_posterior
 from costmodel.search._objective import Objective, SearchGoal
+from costmodel.search.samplers._feasibility import Feasibility
+from costmodel.search.samplers._from_nothing import FromNothing, Surrogate
 from costmodel.transfer._base import Predictor, TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
+
+# Pairs of a kernel and a measurement that are looked at together: 64 MiB a matrix.
+_MOST_PAIRS = 2**23
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,9 @@ class JointPredictor:
         best_s: ``(b,)`` best measured seconds; inf where nothing works yet.
         reference: Gives ``(n, b, d)`` kernels that could be chosen, such as a large draw; one or more. Asked
             where there are several budgets only.
+        feasibility: How likely a kernel is to keep the constraints that trials were told; None where none
+            were. Its log is added to the score.
+        known: How many measurements the predictors learned from.
     """
 
     predictors: tuple[Predictor, ...]
@@ -58,13 +67,33 @@ class JointPredictor:
     goal: SearchGoal
     best_s: FloatArray
     reference: Callable[[], FloatArray]
+    feasibility: Feasibility | None = None
+    known: int = 0
 
     def predict(self, X: FloatArray) -> JointPrediction:
-        """Score and latencies of each kernel."""
+        """Score and latencies of each kernel, of so many at once that memory is bounded."""
+        rows = max(1, _MOST_PAIRS // max(1, self.known))
+        if len(X) <= rows:
+            return self._predict(X)
+        parts = [self._predict(X[start : start + rows]) for start in range(0, len(X), rows)]
+        latencies = [part.latency_s for part in parts if part.latency_s is not None]
+        return JointPrediction(
+            np.concatenate([part.score for part in parts]),
+            np.concatenate(latencies) if latencies else None,
+        )
+
+    def _predict(self, X: FloatArray) -> JointPrediction:
         told = self._at_budgets(X)
         latencies = [prediction.latency_s for prediction in told if prediction.latency_s is not None]
         known = len(latencies) == len(told)
-        return JointPrediction(self._score(X, told), np.stack(latencies, axis=1) if known else None)
+        score = self._score(X, told)
+        if self.feasibility is not None:
+            score = score + self.log_feasible(X)
+        return JointPrediction(score, np.stack(latencies, axis=1) if known else None)
+
+    def log_feasible(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` natural log of the probability that a kernel keeps all constraints."""
+        return np.zeros(len(X)) if self.feasibility is None else self.feasibility.log_probability(X[:, 0])
 
     def log_latency(self, X: FloatArray) -> FloatArray:
         """``(n, b)`` natural log of predicted seconds, or what stands for it."""
@@ -81,12 +110,22 @@ class JointPredictor:
     def improvement(self, X: FloatArray) -> FloatArray:
         """``(k,)`` expected improvement by the posterior of the first k kernels, which come best score first.
 
-        Empty where there is no posterior.
+        It counts as nothing where a constraint is broken. Empty where there is no posterior.
         """
-        posterior = self.posterior
+        posterior, best_s = self.posterior, float(self.best_s[0])
         if posterior is None:
             return np.zeros(0)
-        return improvement_of_posterior(posterior, X[:, 0], float(self.best_s[0]))
+        if isinstance(posterior, Surrogate):
+            found = posterior.improvement(X[:, 0], best_s)
+        else:
+            found = improvement_of_posterior(posterior, X[:, 0], best_s)
+        return found * np.exp(self.log_feasible(X[: len(found)]))
+
+    def worth(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` expected improvement of each kernel where a posterior is known, otherwise its score."""
+        if self.posterior is None:
+            return self.predict(X).score
+        return self.improvement(X)
 
     def shortlist(self, X: FloatArray, k: int, seed: int) -> Positions:
         """Positions of up to k kernels to measure together, in order.
@@ -157,22 +196,44 @@ class Prior:
         budgets = len(self.objective.weights)
         return self._predictor([self.model] * budgets, np.full(budgets, np.inf))
 
-    def condition_on(self, X: FloatArray, latency_s: FloatArray) -> JointPredictor:
+    def condition_on(
+        self, X: FloatArray, latency_s: FloatArray, excess: FloatArray | None = None
+    ) -> JointPredictor:
         """What is expected after measurements: the model adapts to each budget by what was measured there.
 
         Args:
             X: ``(m, b, d)`` measured kernels, m >= 0.
             latency_s: ``(m, b)`` seconds; inf for a failure, NaN where not measured.
+            excess: ``(m, c)`` by how much each is beyond each constraint; above 0 is too much, NaN unknown.
         """
         predictors: list[Predictor] = []
         for i, y in enumerate(latency_s.T):
             known = ~np.isnan(y)
             predictors.append(self.model.propose(X[known, i], y[known]))
-        known_s = np.where(np.isnan(latency_s), np.inf, latency_s)
-        return self._predictor(predictors, known_s.min(axis=0, initial=np.inf))
+        excess = np.zeros((len(X), 0)) if excess is None else excess
+        broken = np.isnan(latency_s) | (excess > 0.0).any(axis=1, keepdims=True)
+        best_s = np.where(broken, np.inf, latency_s).min(axis=0, initial=np.inf)
+        failed = np.isinf(latency_s).any(axis=1)
+        if isinstance(self.model, FromNothing) and failed.any():
+            excess = np.column_stack([excess, np.where(failed, 1.0, -1.0)])
+        feasibility = Feasibility.of(X[:, 0], excess, self._scaler) if excess.size else None
+        return self._predictor(predictors, best_s, feasibility, len(X))
 
-    def _predictor(self, predictors: Sequence[Predictor], best_s: FloatArray) -> JointPredictor:
-        return JointPredictor(tuple(predictors), self.objective, self.goal, best_s, self.reference)
+    @cached_property
+    def _scaler(self) -> Scaler:
+        """The scale of the features, as kernels that could be chosen show it."""
+        return Scaler().fit(self.reference()[:, 0])
+
+    def _predictor(
+        self,
+        predictors: Sequence[Predictor],
+        best_s: FloatArray,
+        feasibility: Feasibility | None = None,
+        known: int = 0,
+    ) -> JointPredictor:
+        return JointPredictor(
+            tuple(predictors), self.objective, self.goal, best_s, self.reference, feasibility, known
+        )
 
 
 def _log_latencies(told: Sequence[Prediction]) -> FloatArray:

@@ -1,6 +1,6 @@
 """The part of a space that a model finds promising."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,6 +18,10 @@ from costmodel.search.spaces._base import DrawnConfigs, SearchSpace
 _BEST, _OTHERS = 2048, 256
 # After the draw the best are improved on: neighbours of so many of them, so many each, so many times.
 _GENERATIONS, _PARENTS, _NEIGHBOURS = 3, 32, 16
+_CLIMBING = 8  # of those drawn by a search that knows nothing, it climbs from so many
+
+# Maps ``(n, b, d)`` features to ``(n,)`` what it is worth to measure a config; higher is better.
+Worth = Callable[[FloatArray], FloatArray]
 
 
 def screen(
@@ -43,18 +47,69 @@ def screen(
     score = predictor.predict(drawn.features).score
     shuffled = rng.permutation(len(drawn))  # what the model cannot tell apart is not to come from one sketch
     rows = shuffled[_best(score[shuffled])]
-    best, score = drawn.take(rows), score[rows]
+    best = _climb(
+        lambda best: neighbourhood(space, best[:_PARENTS], _NEIGHBOURS, rng),
+        lambda X: predictor.predict(X).score,
+        drawn.take(rows),
+        score[rows],
+    )
+    return best.with_others(drawn.take(shuffled[:_OTHERS]))
+
+
+def look_around(
+    space: SearchSpace, worth: Worth, starts: Sequence[Config], size: int, rng: np.random.Generator
+) -> DrawnConfigs:
+    """Draw configs, and climb from the most promising of them and of ``starts``; all of a small space.
+
+    It is for a model whose mind changes with each measurement, so that a screening is soon out of date.
+
+    Args:
+        space: The space.
+        worth: Tells what it is worth to measure a config.
+        starts: Configs to climb from, too.
+        size: How many to draw.
+        rng: Source of randomness.
+    """
+    drawn = space.draw(size, rng)
+    if space.size is not None:
+        return drawn
+    if starts:
+        drawn = DrawnConfigs(starts, space.features(starts)).with_others(drawn)
+    value = worth(drawn.features)
+    rows = _best(value)
+    return _climb(
+        lambda best: neighbourhood(space, [*starts, *best[:_CLIMBING]], _NEIGHBOURS, rng),
+        worth,
+        drawn.take(rows),
+        value[rows],
+    )
+
+
+def _climb(
+    spread: Callable[[Sequence[Config]], DrawnConfigs | None],
+    worth: Worth,
+    best: DrawnConfigs,
+    value: FloatArray,
+) -> DrawnConfigs:
+    """The best of some configs, of their neighbours and of the neighbours of these.
+
+    Args:
+        spread: Gives neighbours of the first of these configs, which come best first; None where none are.
+        worth: Tells what it is worth to measure a config.
+        best: The configs, best first.
+        value: ``(n,)`` what they are worth.
+    """
     for _ in range(_GENERATIONS):
-        near = neighbourhood(space, best.configs[:_PARENTS], _NEIGHBOURS, rng)
+        near = spread(best.configs)
         if near is None:
             break
         both = best.with_others(near)
         if len(both) == len(best):  # all neighbours are among the best already, as in a small space
             continue
-        scores = np.concatenate([score, predictor.predict(both.features[len(best) :]).score])
-        rows = _best(scores)
-        best, score = both.take(rows), scores[rows]
-    return best.with_others(drawn.take(shuffled[:_OTHERS]))
+        values = np.concatenate([value, worth(both.features[len(best) :])])
+        rows = _best(values)
+        best, value = both.take(rows), values[rows]
+    return best
 
 
 def neighbourhood(

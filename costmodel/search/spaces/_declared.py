@@ -241,11 +241,16 @@ class DeclaredSpace(SearchSpace):
 
     def _changed(self, config: Config, rng: np.random.Generator) -> Config:
         """A config with some values changed; what comes to exist by that is drawn."""
-        values = {n: config.decisions.get(n, _draw(d, 1, rng)[0]) for n, d in self._parameters.items()}
-        names = list(config.decisions)
-        for name in rng.choice(names, size=min(len(names), int(rng.integers(1, MOST_CHANGES + 1)))):
+        values = dict(config.decisions)
+        names = list(values)
+        for place in rng.permutation(len(names))[: int(rng.integers(1, MOST_CHANGES + 1))]:
+            name = names[int(place)]
             values[name] = _moved(self._parameters[name], values[name], rng)
-        return self._config_where(values)
+        decisions: dict[str, Any] = {}
+        for name, distribution in self._parameters.items():
+            if self._exists(name, decisions):
+                decisions[name] = values[name] if name in values else _draw(distribution, 1, rng)[0]
+        return Config(decisions)
 
 
 def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condition]) -> None:
