@@ -54,7 +54,7 @@ def main() -> None:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Options; defaults stand in config.toml."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
+    parser.add_argument("data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS)
     parser.add_argument("--landscapes", nargs="+", metavar="NAME", help="those whose names begin so; or all")
     parser.add_argument("--seeds", type=int)

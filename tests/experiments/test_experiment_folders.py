@@ -58,6 +58,7 @@ def needed(folder: Path) -> list[str]:
         "search_on_replay": ["--out", "o"],
         "stopping": ["--out", "o"],
         "tile_synchronization": ["data"],
+        "unknown_functions": ["data"],
         "triton_autotune": ["--out", "o"],
     }
     written = ["co_run", "pipeline_throughput", "stock_comparison"]

@@ -22,7 +22,8 @@ class FromNothing(TransferModel):
     """Learn a function from its own measurements alone: which parameters matter, and how.
 
     Before the first measurement all candidates are equal to it. Failures have no latency to learn from: how
-    likely a candidate is to work is learned apart (see ``Feasibility``).
+    likely a candidate is to work is learned apart (see ``Feasibility``). So that nothing great is expected
+    beside them either, they count as latencies of the median; the worst would bend the whole surface.
 
     Args:
         X: ``(n, d)`` candidates that show the scale of the features.
@@ -49,7 +50,7 @@ class FromNothing(TransferModel):
         log_s = np.log(y[ran])
         process = GaussianProcess.fit_relevance(X[ran], log_s, self.scaler)
         if not ran.all():
-            process = process.condition_on(X[~ran], np.full((~ran).sum(), log_s.max()))
+            process = process.condition_on(X[~ran], np.full((~ran).sum(), np.median(log_s)))
         return Surrogate(process)
 
 

@@ -335,13 +335,13 @@ def _moved(distribution: BaseDistribution, value: Any, rng: np.random.Generator)
     return moved
 
 
-def _to_unit(distribution: IntDistribution | FloatDistribution, value: float) -> float:
+def _to_unit(distribution: Any, value: float) -> float:
     """Position of a number in its range, in [0, 1]: by its logarithm where the distribution says so."""
     low, high, value = (_scale(distribution, x) for x in (distribution.low, distribution.high, value))
     return (value - low) / (high - low) if high > low else 0.0
 
 
-def _from_unit(distribution: IntDistribution | FloatDistribution, position: float) -> int | float:
+def _from_unit(distribution: Any, position: float) -> int | float:
     """The number at a position in [0, 1] of its range; all numbers on a grid take up equal parts of it."""
     half = 0.5 * (distribution.step or 0.0)
     low, high = _scale(distribution, distribution.low - half), _scale(distribution, distribution.high + half)
