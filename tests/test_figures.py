@@ -6,6 +6,8 @@ from matplotlib.figure import Figure
 from costmodel.errors import CostModelError
 from costmodel.report._figures import save_figure
 
+pytestmark = pytest.mark.white_box
+
 BEGINS = {".png": b"\x89PNG", ".pdf": b"%PDF", ".svg": b"<?xml", ".PDF": b"%PDF"}
 
 

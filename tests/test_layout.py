@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "costmodel"
 TESTS = Path(__file__).parent
 
-FILES, FOLDERS, WIDEST = 480, 60, 20
+FILES, FOLDERS, WIDEST = 530, 60, 20
 EXPORTED, DEFINED_TWICE = 220, 3
 KEYWORDS, MANY_PARAMETERS = 10, 15
 
@@ -34,8 +34,9 @@ HEAVY = ("optuna", "pandas", "pyarrow", "sqlalchemy", "matplotlib", "sklearn", "
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    """Each file of the package, families' kernels apart, parsed."""
-    return {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    """Each file of the package, parsed; families of kernels are data, and apart."""
+    paths = sorted(path for path in PACKAGE.rglob("*.py") if "families" not in path.parts)
+    return {path: ast.parse(path.read_text()) for path in paths}
 
 
 def exports() -> dict[str, set[str]]:
@@ -91,7 +92,7 @@ def test_only_packages_have_faces() -> None:
 def test_a_public_name_has_one_meaning() -> None:
     places = defaultdict(set)
     for path, tree in trees().items():
-        if "families" in path.parts or "cli" in path.parts:  # a command is called what the function is called
+        if "cli" in path.parts:  # a command is called what the function is called
             continue
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):

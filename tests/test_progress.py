@@ -5,6 +5,8 @@ import pytest
 from costmodel.report import _progress as progress_module
 from costmodel.report._progress import Progress, duration, track
 
+pytestmark = pytest.mark.white_box
+
 
 def test_progress_is_not_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("working", total=1) as progress:

@@ -113,7 +113,7 @@ def list_jobs_in_order(connection: Connection, runner: str | None, now: float) -
 
 def choose_lease(connection: Connection, job: Row[Any], now: float) -> Lease | None:
     """The task of a job that is next, as a lease to claim; None where all are done or in somebody's hands."""
-    tasks = connection.execute(select_tasks(job.id)).all()
+    tasks = connection.execute(query_tasks(job.id)).all()
     leases = TaskLeases.of(connection, [task.id for task in tasks], now)
     asked = {task.id: held.trials for task in tasks if (held := leases[task.id].held)}
     left = job.total - _spent(job.total, tasks, asked)
@@ -129,7 +129,7 @@ def choose_lease(connection: Connection, job: Row[Any], now: float) -> Lease | N
 def settle(connection: Connection, job: int, allowed_deaths: int, now: float) -> None:
     """Close the tasks of a job of which enough is measured, and give up those that workers die of."""
     total = connection.scalar(select(JOBS.c.total).where(JOBS.c.id == job)) or 0
-    tasks = connection.execute(select_tasks(job)).all()
+    tasks = connection.execute(query_tasks(job)).all()
     open_ = [task.id for task in tasks if task.state == "open"]
     if total and _spent(total, tasks, {}) >= total:
         connection.execute(update(TASKS).where(TASKS.c.id.in_(open_)).values(state="done"))
@@ -144,7 +144,7 @@ def fail(connection: Connection, task: int, reason: str) -> None:
     connection.execute(update(TASKS).where(TASKS.c.id == task).values(state="failed", error=reason))
 
 
-def select_tasks(job: int) -> Any:
+def query_tasks(job: int) -> Any:
     """The query for the tasks of a job, in order."""
     return select(TASKS).where(TASKS.c.job == job).order_by(TASKS.c.position)
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row
 
 from costmodel.records._candidate import Candidate
 from costmodel.service._leases import TaskLeases, worker_name
-from costmodel.service._schedule import select_tasks
+from costmodel.service._schedule import query_tasks
 
 _TaskState = Literal["open", "done", "failed"]
 _JobState = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -99,7 +99,7 @@ class JobStatus(msgspec.Struct, frozen=True):
 
 def read_status(connection: Connection, job: Row[Any], now: float) -> JobStatus:
     """A job by its row."""
-    rows = connection.execute(select_tasks(job.id)).all()
+    rows = connection.execute(query_tasks(job.id)).all()
     leases = TaskLeases.of(connection, [task.id for task in rows], now)
     tasks = tuple(_task_status(task, leases[task.id]) for task in rows)
     return JobStatus(

@@ -45,7 +45,7 @@ def check_adapting_leaves_the_model_as_it_is(make: ModelFactory) -> None:
     np.testing.assert_array_equal(first.predict(X).score, known)
 
 
-def check_ignores_batch_mates(make: ModelFactory) -> None:
+def check_transfer_ignores_batch_mates(make: ModelFactory) -> None:
     """A row's prediction is the same alone and in a batch, zero-shot, adapted and proposing."""
     X, y, tasks = contract_rows()
     model = make().fit(X, y, tasks)
@@ -55,14 +55,14 @@ def check_ignores_batch_mates(make: ModelFactory) -> None:
         np.testing.assert_allclose(alone, together[:8], rtol=1e-8, atol=1e-9)
 
 
-def check_fit_forgets(make: ModelFactory) -> None:
+def check_transfer_fit_forgets(make: ModelFactory) -> None:
     """A second fit leaves nothing of the first."""
     first, second = contract_rows(1), contract_rows(2)
     twice, once = make().fit(*first).fit(*second), make().fit(*second)
     _assert_same(twice, once, second[0])
 
 
-def check_accepts_failures(make: ModelFactory) -> None:
+def check_transfer_accepts_failures(make: ModelFactory) -> None:
     """Measurements that all failed, and some that did, are no errors."""
     X, y, tasks = contract_rows()
     model = make().fit(X, y, tasks)
@@ -84,7 +84,7 @@ def check_refuses_bad_samples(make: ModelFactory) -> None:
         raise AssertionError(f"ValueError must be raised for {len(rows)} rows and {latencies}")
 
 
-def check_state_round_trips(make: ModelFactory) -> None:
+def check_transfer_state_round_trips(make: ModelFactory) -> None:
     """Another model with the same settings takes over the state, if the model can be stored at all."""
     X, y, tasks = contract_rows()
     model, other = make().fit(X, y, tasks), make()
@@ -95,11 +95,11 @@ def check_state_round_trips(make: ModelFactory) -> None:
 TRANSFER_CHECKS = (
     check_predicts_for_each_row,
     check_adapting_leaves_the_model_as_it_is,
-    check_ignores_batch_mates,
-    check_fit_forgets,
-    check_accepts_failures,
+    check_transfer_ignores_batch_mates,
+    check_transfer_fit_forgets,
+    check_transfer_accepts_failures,
     check_refuses_bad_samples,
-    check_state_round_trips,
+    check_transfer_state_round_trips,
 )
 
 

@@ -16,7 +16,7 @@ from costmodel.tuning._prior import Prior
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
 
-class History(Protocol):
+class FamilyHistory(Protocol):
     """What is known of the kernels of each family, see ``Candidate.family``."""
 
     def of(self, family: str) -> Dataset | None:
@@ -87,7 +87,7 @@ def open_history(
     device: Device,
     *,
     replayed: bool,
-) -> History:
+) -> FamilyHistory:
     """What to learn from: unless told, what is replayed, on a GPU what ships, on a CPU nothing.
 
     Args:
@@ -127,7 +127,7 @@ class PriorKnowledge:
     workload: Workload
     device: Device
     replayed: bool
-    history: History
+    history: FamilyHistory
     seed: int
 
     def known_of(self, space: SearchSpace, *, is_only: bool) -> Knowledge:

@@ -12,7 +12,7 @@ from costmodel.tuning.report._answer import answer
 from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
 from costmodel.tuning.report._figures import plot_curves
 from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._page import page_of, values_of, write_report
+from costmodel.tuning.report._page import page_of, result_values, write_report
 from costmodel.tuning.report._tables import kernels_table, trials_frame, trials_table
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class TuneResult(Findings):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice, trials in order of measurement, curves and provenance as JSON values."""
-        return values_of(self)
+        return result_values(self)
 
     def __repr__(self) -> str:
         """Return the answer in one line."""

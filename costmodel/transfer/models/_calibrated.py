@@ -29,7 +29,7 @@ class Calibrated:
 
     ``log latency = prior + c + deviation + noise``: c is the same for all candidates of the task, normal
     around 0 with standard deviation ``scale``; the deviation has covariance ``kernel``. Without anything
-    near, a candidate keeps its prior, shifted by c; with one measurement only c and its neighbourhood move.
+    near, a candidate keeps its prior, shifted by c; with one measurement only c and its correlate_rows move.
     The posterior mean and covariance are those of Rasmussen and Williams, "Gaussian Processes for Machine
     Learning", equations 2.25, 2.26 and 2.41-2.42.
 
@@ -151,7 +151,7 @@ def _inverse(covariance: FloatArray, noise: float) -> FloatArray:
         ) from None
 
 
-def neighbourhood(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
+def correlate_rows(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
     """``(n, m)`` correlation ``exp(-d^2 / (2 length^2))`` between rows of A and of B.
 
     d is the root mean square distance over the standardised columns that vary.

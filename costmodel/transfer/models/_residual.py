@@ -10,7 +10,7 @@ from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import StorableModel
-from costmodel.transfer.models._calibrated import Calibrated, neighbourhood
+from costmodel.transfer.models._calibrated import Calibrated, correlate_rows
 
 
 @register()
@@ -24,7 +24,7 @@ class Residual(StorableModel):
     ``slope^2 s s' + deviation^2 exp(-d^2 / (2 length^2))``
 
     with s the prior: the first term lets measurements stretch or flatten it (a score without meaning is
-    flattened away), the second corrects neighbourhoods, see ``neighbourhood``.
+    flattened away), the second corrects neighbourhoods, see ``correlate_rows``.
 
     Args:
         learner: The learner.
@@ -77,7 +77,7 @@ class Residual(StorableModel):
 
         def kernel(A: FloatArray, B: FloatArray) -> FloatArray:
             stretch = self.slope**2 * np.outer(prior(A) - pivot, prior(B) - pivot)
-            near = neighbourhood(self.scaler_, A[:, :-1], B[:, :-1], self.length)
+            near = correlate_rows(self.scaler_, A[:, :-1], B[:, :-1], self.length)
             return np.asarray(stretch + self.deviation**2 * near)
 
         scale = self.scale if knows_latency else np.inf
@@ -105,7 +105,7 @@ class FromScratch(StorableModel):
     """A Gaussian process on the features of the new task alone; the baseline that transfer must not harm.
 
     Before the first measurement all candidates are equal to it. Its covariance is
-    ``deviation^2 exp(-d^2 / (2 length^2))``, see ``neighbourhood``.
+    ``deviation^2 exp(-d^2 / (2 length^2))``, see ``correlate_rows``.
 
     Args:
         deviation: Standard deviation of log latency among the candidates of a task.
@@ -146,4 +146,4 @@ class FromScratch(StorableModel):
         return self
 
     def _kernel(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        return self.deviation**2 * neighbourhood(self.scaler_, A, B, self.length)
+        return self.deviation**2 * correlate_rows(self.scaler_, A, B, self.length)

@@ -120,7 +120,7 @@ def page_of(found: Findings) -> SearchReport:
     )
 
 
-def values_of(found: Findings) -> dict[str, Any]:
+def result_values(found: Findings) -> dict[str, Any]:
     """Everything, by name: chosen kernels, trials in the order of measurement, curves, provenance.
 
     ``best`` is the one kernel to run; None where several share the budgets.

@@ -158,7 +158,7 @@ def only_looks(name: str) -> bool:
     return bool(_LOOK.search(name))
 
 
-def read_number(value: Any) -> float:
+def parse_number(value: Any) -> float:
     """Read the finite number that a field holds; NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
@@ -171,7 +171,7 @@ def read_number(value: Any) -> float:
 
 def read_whole(value: Any) -> int | None:
     """Read the whole number that a field holds, or None."""
-    found = read_number(value)
+    found = parse_number(value)
     return int(found) if found.is_integer() else None
 
 

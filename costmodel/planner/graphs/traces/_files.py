@@ -22,7 +22,7 @@ from costmodel.planner.graphs.traces._events import (
     DeviceProperties,
     Event,
     Trace,
-    read_number,
+    parse_number,
     read_whole,
 )
 from costmodel.reading import Stream, detect, open_unpacked, refusing
@@ -203,7 +203,7 @@ def _row_event(row: dict[str, Any], device: int, start: Any, duration: Any, fact
         block=block,
         registers=row.get("Reg/Trd"),
     )
-    ts, dur = (read_number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
+    ts, dur = (parse_number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
     return Event(ph="X", cat=kind, name=name, pid=device, tid=stream, ts=ts, dur=dur, args=args)
 
 

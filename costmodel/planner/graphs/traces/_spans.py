@@ -16,7 +16,7 @@ from costmodel.planner.graphs.traces._events import (
     Event,
     is_poll,
     only_looks,
-    read_number,
+    parse_number,
     read_whole,
 )
 
@@ -62,7 +62,7 @@ def make_span(event: Event, role: str, findings: FaultCounts) -> Span | None:
     if not name:
         findings.add("malformed")
         return None
-    start, duration = read_number(event.ts), read_number(event.dur)
+    start, duration = parse_number(event.ts), parse_number(event.dur)
     if not (abs(start) < _MOST_US and abs(duration) < _MOST_US):
         findings.add("unreadable_time")
         return None

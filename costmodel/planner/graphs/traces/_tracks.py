@@ -16,7 +16,7 @@ from costmodel.planner.graphs.traces._events import (
     DEVICE,
     WAIT,
     Event,
-    read_number,
+    parse_number,
     read_whole,
     role_of,
 )
@@ -98,7 +98,7 @@ def sort_onto_tracks(
             each.ph == "s",
             make_key(each.pid),
             make_key(each.tid),
-            read_number(each.ts) * 1e-6 - origin,
+            parse_number(each.ts) * 1e-6 - origin,
         )
         for each in flows
     ]
