@@ -26,7 +26,7 @@ from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._workload import Workload
 from costmodel.search._improvement import SKETCH, ImprovementModel
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
-from costmodel.search.samplers._prediction import Prior
+from costmodel.search.samplers._prediction import SearchPrior
 from costmodel.search.samplers._screening import screen
 from costmodel.search.spaces._kernel import KernelSpace
 from costmodel.transfer._base import TransferModel
@@ -261,7 +261,7 @@ def _promising(space: KernelSpace, model: TransferModel, count: int, seed: int) 
     rng = np.random.default_rng(seed)
     objective = Objective.make(ObjectiveName.MEAN, budgets=1)
     reference = space.draw(1, rng).features
-    predictor = Prior(model, objective, SearchGoal.ONE_KERNEL, lambda: reference).zero_shot()
+    predictor = SearchPrior(model, objective, SearchGoal.ONE_KERNEL, lambda: reference).zero_shot()
     drawn = screen(space, predictor, _SCREENED, rng)
     for row in choose_first(model, drawn.features[:, 0], count):
         with suppress(InvalidConfigError):

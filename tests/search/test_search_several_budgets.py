@@ -11,7 +11,7 @@ from costmodel.records import Outcome
 from costmodel.search import ModelSampler, Objective, Pool, open_study, tune
 from costmodel.search._objective import ObjectiveName, SearchGoal
 from costmodel.search._portfolio import best_portfolio, served_s
-from costmodel.search.samplers._prediction import Prior
+from costmodel.search.samplers._prediction import SearchPrior
 from costmodel.testing import gpu_landscape, landscape_platform
 from costmodel.transfer import TransferModel
 
@@ -245,7 +245,9 @@ def test_a_portfolio_is_scored_by_expected_improvement_at_any_budget():
     std = [0.1, 0.5, 0.2]
     one, two = Certain([1.0, 1.2, 0.9], std), Certain([2.0, 1.0, 3.0], std)
     X = np.tile(np.arange(3.0)[:, None, None], (1, 2, 1))
-    known = Prior(Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), SearchGoal.PORTFOLIO, lambda: X)
+    known = SearchPrior(
+        Adapts([one, two]), Objective.make(ObjectiveName.MEAN, 2), SearchGoal.PORTFOLIO, lambda: X
+    )
     scored = known.condition_on(X[:2], np.array([[1.0, 2.0], [1.1, 1.5]]))
     draws = np.random.default_rng(0).normal(size=(200_000, 1))
     improvement = [

@@ -16,7 +16,7 @@ from costmodel.search._objective import Objective, SearchGoal
 from costmodel.search.samplers._base import SpaceSampler
 from costmodel.search.samplers._from_nothing import FromNothing
 from costmodel.search.samplers._history import History
-from costmodel.search.samplers._prediction import JointPredictor, Prior
+from costmodel.search.samplers._prediction import JointPredictor, SearchPrior
 from costmodel.search.samplers._screening import ScoredConfigs, look_around, neighbourhood, screen
 from costmodel.search.samplers._turns import write_attr
 from costmodel.search.spaces._base import DrawnConfigs, SearchSpace
@@ -143,7 +143,7 @@ class ModelSampler(SpaceSampler):
         self.screened = max(1, drawn // len(space.platforms))
         self.explore_every = explore_every
         self._skipped: set[str] = set()
-        self._prior = Prior(self.model, self.objective, goal, lambda: self._reference)
+        self._prior = SearchPrior(self.model, self.objective, goal, lambda: self._reference)
         self._screened: tuple[History, DrawnConfigs] | None = None
         self._listed: DrawnConfigs | None = None
         self._scored: ScoredConfigs | None = None

@@ -171,7 +171,7 @@ class JointPredictor:
 
 
 @dataclass(frozen=True)
-class Prior:
+class SearchPrior:
     """What is known before the first measurement, and what is looked for.
 
     Attributes:
