@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
-sys.path += [str(TESTS), str(TESTS / "jobs")]
+sys.path += [str(TESTS), str(TESTS / "service")]
 
 import postgres  # noqa: E402
 from work_until_killed import Tally, kill_crowd, kill_workers  # noqa: E402

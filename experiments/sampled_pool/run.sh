@@ -1,10 +1,6 @@
 #!/usr/bin/env bash
-# Draw and measure the pool on the GPUs of this machine. A call that was stopped goes on: run.sh OUT [DEVICES]
+# A minute of one core; options of run.py may follow.
 set -euo pipefail
-cd "$(dirname "$0")/../.."
-out=${1:?folder for the measurements}
-python=${PYTHON:-python}
-"$python" experiments/sampled_pool/draw_kernels.py configs/sampled-sm-budgets.toml --out "$out" --workers "$(nproc)"
-"$python" -m costmodel collect run configs/sampled-sm-budgets.toml --out "$out" --devices "${2:-1}"
-"$python" -m costmodel dataset build "$out/measurements.jsonl" --out "$out/dataset" --card configs/cards/sampled-sm-budgets.toml
-"$python" experiments/sampled_pool/run.py --dataset "$out/dataset" --json "$out/result.json"
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+here=experiments/sampled_pool
+exec "${PYTHON:-python}" $here/run.py --json $here/result.json "$@"

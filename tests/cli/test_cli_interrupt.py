@@ -16,23 +16,23 @@ WORKLOAD = "matmul-m16-n1024-k1024"
 GOES_ON = "Run the same command again: it goes on where it stopped."
 
 
-def interrupted(begun: Callable[[subprocess.Popen[str]], int | None], *arguments: object) -> str:
+def interrupted(
+    begun: Callable[[subprocess.Popen[str]], None], *arguments: object, before: str = "pass"
+) -> str:
     """What a command says on stderr that gets Ctrl-C, with all its processes, once it has begun."""
     # A shell makes its background jobs ignore SIGINT, and these tests with them.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     python, option, main, *rest = command(*arguments)
     with subprocess.Popen(
-        [python, option, f"{listen}; {main}", *rest],
+        [python, option, f"{listen}; {before}; {main}", *rest],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as process:
-        held = begun(process)
+        begun(process)
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate()[1]
-    if held is not None:
-        os.close(held)
     assert process.returncode == 130, said
     assert "Traceback" not in said
     return said
@@ -58,12 +58,6 @@ def has_started(processes: int, later_s: float) -> Callable[[subprocess.Popen[st
         time.sleep(later_s)
 
     return wait
-
-
-def opened(pipe: Path) -> Callable[[subprocess.Popen[str]], int]:
-    """Waits until a command reads a named pipe, in which it finds nothing while it is held open."""
-    os.mkfifo(pipe)
-    return lambda _: os.open(pipe, os.O_WRONLY)
 
 
 def test_a_search_that_is_kept_goes_on(tmp_path: Path) -> None:
@@ -102,7 +96,12 @@ def test_a_campaign_goes_on(tmp_path: Path, file: str) -> None:
     ids=" ".join,
 )
 def test_what_cannot_go_on_says_that_nothing_was_written(tmp_path: Path, line: tuple[str, ...]) -> None:
-    out, pipe = tmp_path / "out", tmp_path / "pipe"
+    out, read, begun = tmp_path / "out", tmp_path / "read.toml", tmp_path / "begun"
+    read.touch()
     arguments = [out if each == "OUT" else each for each in line]
-    assert interrupted(opened(pipe), *arguments, pipe) == "Interrupted. Nothing was written.\n"
+    slow = f"(open({str(begun)!r}, 'w').write('x'), time.sleep(100))"  # a parser that takes its time
+    before = f"import time, tomllib; tomllib.loads = lambda _: {slow}"
+    assert (
+        interrupted(exists(begun), *arguments, read, before=before) == "Interrupted. Nothing was written.\n"
+    )
     assert not out.exists()

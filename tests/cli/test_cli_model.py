@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,7 @@ from costmodel.dataset.table._read import families_in
 from costmodel.features import extract
 from costmodel.records import Candidate, RecordStore, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
-from costmodel.transfer import load_model
+from costmodel.transfer import Model, load_model, make_model
 from costmodel.tuning import _shipped, train
 from costmodel.tuning._shipped import ShippedDataset
 
@@ -146,7 +145,8 @@ def test_what_is_wrong_is_said_in_one_line(files, arguments, message) -> None:
 
 def test_a_model_of_other_columns_is_refused(files, tmp_path) -> None:
     loaded = load_model(files["ridge"])
-    replace(loaded, metadata=structs.replace(loaded.metadata, columns=("a",))).save(tmp_path / "other")
+    model = make_model("ridge", ()).fit(np.zeros((2, 1)), np.array([1.0, 2.0]), np.zeros(2))
+    Model(model, structs.replace(loaded.metadata, columns=("a",))).save(tmp_path / "other")
     result = costmodel("predict", tmp_path / "other", WORKLOADS[0], files["new.jsonl"], "--device", "H200")
     assert result.exit_code == 2
     assert "feature columns" in result.stderr

@@ -7,7 +7,7 @@ from costmodel.cli._app import app
 pytestmark = pytest.mark.white_box
 
 # A seed; each value alone; nothing new; last of all.
-ZERO_MEANS = ("--seed", "--folds", "--time-limit", "--priority")
+ZERO_MEANS = ("--seed", "--folds", "--time-limit", "--priority", "--older-than")
 OUT_OF_RANGE = ("-1", "nan", "inf", "-inf", "1e999", str(10**30))
 
 

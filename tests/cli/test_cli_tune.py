@@ -1,8 +1,8 @@
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fake_service import FakeService
 from msgspec import structs
@@ -14,7 +14,7 @@ from costmodel.dataset import CardHeader, build_dataset, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.testing import gpu_landscape
-from costmodel.transfer import load_model
+from costmodel.transfer import Model, load_model, make_model
 
 pytestmark = pytest.mark.white_box
 
@@ -183,7 +183,9 @@ def test_a_model_of_other_columns_is_refused(dataset: Path, tmp_path: Path) -> N
     held_out = ("--hold-out", WORKLOAD, "--learner", "ridge")
     assert costmodel("train", dataset, "--out", file, *held_out).exit_code == 0
     old = load_model(file)
-    replace(old, metadata=structs.replace(old.metadata, columns=old.metadata.columns[1:])).save(file)
+    columns = old.metadata.columns[1:]
+    model = make_model("ridge", ()).fit(np.ones((2, len(columns))), np.array([1.0, 2.0]), np.zeros(2))
+    Model(model, structs.replace(old.metadata, columns=columns)).save(file)
     assert_refused(tune_with_model(dataset, tmp_path, file), "feature columns", "Train it again")
 
 

@@ -88,9 +88,9 @@ def test_on_a_device_what_ships_is_learned_from_unless_told_otherwise(only, land
 
 def test_searches_of_one_process_train_once(only, landscape, monkeypatch):
     learned = []
-    fitted = _knowledge._fitted
-    monkeypatch.setattr(_knowledge, "_fitted", lambda *told: learned.append(told) or fitted(*told))
-    _knowledge._fitted_to_all.cache_clear()
+    fitted = _knowledge._fit_rows
+    monkeypatch.setattr(_knowledge, "_fit_rows", lambda *told: learned.append(told) or fitted(*told))
+    _knowledge._fit_all_rows.cache_clear()
     runner = Unrecorded(landscape.to_measurements(UNKNOWN))
     first, again = (costmodel.tune(UNKNOWN, sms=8, trials=6, on=runner).search.trials for _ in range(2))
     assert first == again  # what the first search measured did not change the model
