@@ -14,7 +14,7 @@ from report import CONSENSUS, OURS
 from sessions import Space
 
 from costmodel.dataset import Dataset, read_files
-from costmodel.dataset.importers._tuned_kernel import tuned_device
+from costmodel.dataset.sources._platform_file import find_named_device
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.integrations.kernel_tuner import CostModelStrategy
 from costmodel.search import ModelSampler
@@ -85,4 +85,4 @@ def sources(case: Path) -> list[Path]:
 def device_of(path: Path) -> str:
     """Name of the device of a cache."""
     name = Space.read(path).cache["device_name"] or path.name.partition(".")[0]
-    return tuned_device(name).name
+    return find_named_device(name).name

@@ -128,20 +128,22 @@ def made_up(kernels: int, streams: int, draw: np.random.Generator) -> KernelGrap
     name_ids = np.where(kinds == TaskKind.KERNEL, 1 + draw.integers(0, 50, n), 0).astype(np.int32)
     nothing = np.zeros(n, dtype=np.int32)
     return KernelGraph(
-        names,
-        name_ids,
-        kinds,
-        tuple(resources),
-        resource_ids,
-        durations,
-        np.zeros(n),
-        nothing,
-        nothing,
-        ("",),
-        nothing,
-        ("",),
-        nothing,
-        Dependencies.joined(parts),
+        names=names,
+        name_ids=name_ids,
+        kinds=kinds,
+        resources=tuple(resources),
+        resource_ids=resource_ids,
+        durations_s=durations,
+        ready_s=np.zeros(n),
+        sms=nothing,
+        blocks=nothing.astype(np.int64),
+        block_warps=nothing,
+        sm_blocks=nothing,
+        scopes=("",),
+        scope_ids=nothing,
+        workloads=("",),
+        workload_ids=nothing,
+        dependencies=Dependencies.joined(parts),
     )
 
 

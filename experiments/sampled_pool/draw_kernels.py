@@ -11,13 +11,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from costmodel.kernels._distinct import DistinctPrograms
-from costmodel.kernels.metaschedule._tensor_intrin import register_tensor_intrinsics
-
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_space
+from costmodel.kernels._sample import DistinctPrograms
+from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Candidate, Workload
 
 # Stock proposes this many for each kernel that is kept: some lower to the same program.

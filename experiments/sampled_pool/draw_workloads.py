@@ -8,9 +8,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
-from costmodel.records._shape import Shape
-
-from costmodel.records._workload import Workload
+from costmodel.records._workload import Shape, Workload
 from costmodel.workloads._sample import sample_workloads
 
 CONFIGS = Path(__file__).parents[2] / "configs"
