@@ -5,6 +5,7 @@ Pages link to files of the repository by relative path, as on a code host: links
 those to other files become plain text, as the site does not carry the source.
 """
 
+import ast
 import pkgutil
 import re
 from pathlib import Path, PurePosixPath
@@ -34,18 +35,35 @@ def package_names() -> list[str]:
 
 
 def python_reference() -> str:
-    """The names that ``import costmodel`` gives, in the order in which it lists them."""
-    names = [name for name in costmodel.__all__ if not name.startswith("_")]
-    parts = [f"## {name}\n\n::: {_path_of(name)}\n" for name in names]
-    return "\n".join(
-        ["# Python\n\n`import costmodel` gives these names; each is loaded when it is used.\n", *parts]
-    )
+    """The names that ``import costmodel`` gives."""
+    introduction = "`import costmodel` gives these names; each is loaded when it is used."
+    return "\n".join([f"# Python\n\n{introduction}\n", *_sections("costmodel")])
 
 
-def _path_of(name: str) -> str:
-    """Where a public name is defined, for mkdocstrings, which does not follow names that are loaded late."""
-    found = getattr(costmodel, name)
-    return f"{found.__module__}.{found.__qualname__}"
+def package_reference(package: str) -> str:
+    """What a package says of itself, and each name that it gives."""
+    module = f"costmodel.{package}"
+    introduction = f"::: {module}\n    options:\n      members: false\n"
+    return "\n".join([f"# {package}\n\n{introduction}", *_sections(module)])
+
+
+def _sections(package: str) -> list[str]:
+    return [f"## {name}\n\n::: {path}\n" for name, path in public_names(package).items()]
+
+
+def public_names(package: str) -> dict[str, str]:
+    """The names that the stub of a package lists, and where each is defined.
+
+    Names are loaded late, which mkdocstrings does not follow.
+    """
+    stub = ROOT.joinpath(*package.split("."), "__init__.pyi").read_text(encoding="utf-8")
+    imports = [node for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom)]
+    return {
+        alias.name: f"{package}.{node.module}.{alias.name}"
+        for node in imports
+        for alias in node.names
+        if not alias.name.startswith("_")
+    }
 
 
 def repository_pages() -> dict[str, str]:
@@ -94,8 +112,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/cli.md", content=cli_reference()))
     files.append(File.generated(config, "reference/python.md", content=python_reference()))
     for package in package_names():
-        text = f"# {package}\n\n::: costmodel.{package}\n"
-        files.append(File.generated(config, _package_page(package), content=text))
+        page = File.generated(config, _package_page(package), content=package_reference(package))
+        files.append(page)
     return files
 
 

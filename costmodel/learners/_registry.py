@@ -15,8 +15,8 @@ from costmodel.errors import CostModelError
 from costmodel.learners._base import Storable
 
 GROUP = "costmodel.learners"
-# The default learner: the best without measurements of the workload, see README.md.
 DEFAULT_LEARNER = "kernel-ridge"
+"""Name of the learner that is used where none is named: the best without measurements of the workload."""
 
 # Where each learner of this package registers itself, in the order in which they are listed.
 _OWN_LEARNERS = {

@@ -184,3 +184,4 @@ ENGINE_CHECKS: tuple[Callable[[EngineCase], None], ...] = (
     check_closing_cancels_what_is_not_done,
     check_workers_are_described,
 )
+"""What each engine must do: functions of an `EngineCase`."""

@@ -17,6 +17,7 @@ from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
 
 LANDSCAPE_SMS = (8, 16, 24, 32, 48, 64, 96, 132)
+"""SM budgets of the landscapes, the whole device last."""
 LANDSCAPE_WORKLOADS = (
     "matmul-m128-n768-k768",
     "matmul-m512-n512-k512",
@@ -31,6 +32,7 @@ LANDSCAPE_WORKLOADS = (
     "matmul-m64-n64-k4096",
     "batch_matmul-b8-m512-n512-k64",
 )
+"""Names of the workloads of the landscapes."""
 LANDSCAPE_DEVICE = Device(
     name="landscape GPU",
     kind="cuda",
@@ -45,6 +47,7 @@ LANDSCAPE_DEVICE = Device(
     max_blocks_per_sm=32,
     fp32_lanes_per_sm=128,
 )
+"""The device of the landscapes. It does not exist."""
 
 _FAILING_SHARE = 0.02
 _NOISE = 0.03

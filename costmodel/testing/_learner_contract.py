@@ -139,6 +139,7 @@ LEARNER_CHECKS = (
     check_accepts_failures,
     check_refuses_bad_input,
 )
+"""What each learner must do: functions that take a factory of it."""
 
 
 def check_learner(make: LearnerFactory) -> None:

@@ -148,3 +148,4 @@ RUNNER_CHECKS: tuple[Callable[[RunnerCase], None], ...] = (
     check_description_is_one_line,
     check_closing_ends_workers,
 )
+"""What each runner must do: functions of a `RunnerCase`."""

@@ -161,3 +161,4 @@ SOURCE_CHECKS: tuple[Callable[[SourceCase, Path], None], ...] = (
     check_builds_in_a_process_of_its_own,
     check_a_build_that_fails_says_why,
 )
+"""What each kernel source must do: functions of a `SourceCase` and a folder to write to."""

@@ -125,3 +125,4 @@ TRACKER_CHECKS: tuple[Callable[[Tracker], None], ...] = (
     check_ends_are_told_apart,
     check_a_run_that_lives_is_left_alone,
 )
+"""What each tracker must do: functions of a tracker that holds nothing yet."""

@@ -101,6 +101,7 @@ TRANSFER_CHECKS = (
     check_refuses_bad_samples,
     check_transfer_state_round_trips,
 )
+"""What each transfer model must do: functions that take a factory of it."""
 
 
 def _measured() -> tuple[FloatArray, FloatArray]:

@@ -72,3 +72,12 @@ def test_site_builds_without_a_warning_and_loads_nothing_from_the_network(tmp_pa
     for page in site.rglob("*.html"):
         found = [tag[0] for tag in loaded.finditer(page.read_text()) if 'rel="canonical"' not in tag[0]]
         assert not found, f"{page.relative_to(site)}: {found}"
+    for page in (site / "reference").glob("*.html"):
+        assert not empty_sections(page), page.name
+
+
+def empty_sections(page: Path) -> list[str]:
+    """Headings of a page of the reference that nothing follows: names of which nothing is said."""
+    article = page.read_text().partition("<article")[2].partition("</article>")[0]
+    sections = [section.partition("</h2>") for section in article.split("<h2 ")[1:]]
+    return [heading for heading, _, text in sections if not re.sub(r"<.*?>", "", text).strip()]

@@ -43,8 +43,8 @@ def show_nothing(items: Iterable[T], what: str, total: int, /) -> Iterable[T]:
     return items
 
 
-# A dataset, the name of one that ships, or a path.
 DatasetLike = Dataset | str | Path
+"""A dataset, the name of one that ships, or a path."""
 Names = Collection[str] | None
 
 
