@@ -138,9 +138,9 @@ class _Reached(NamedTuple):
     bandwidth: float = 0.85
 
 
-# By linear layers (cuBLAS, float32) and additions of 0.5 GB with PyTorch 2.1. The A100's rates and all bandwidths
-# were checked in the public data of NeuSight (S. Lee et al., ASPLOS 2025); the rates of T4, L4 and V100 are as
-# reported to us. Boards of 70 W cannot hold their clocks. What other GPUs reach is assumed.
+# By linear layers (cuBLAS, float32) and additions of 0.5 GB with PyTorch 2.1. The A100's rates and all
+# bandwidths were checked in the public data of NeuSight (S. Lee et al., ASPLOS 2025); the rates of T4, L4 and
+# V100 are as reported to us. Boards of 70 W cannot hold their clocks. What other GPUs reach is assumed.
 _REACHED = {
     "Tesla T4": _Reached(0.48, 0.76),
     "NVIDIA L4": _Reached(lanes=0.29),
