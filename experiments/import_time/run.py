@@ -54,9 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, taken in seconds.items()
     ]
     for row in rows:
-        print(
-            f"{row['entry']:30} {row['modules']:4} modules {row['seconds']:.3f} s {row['of_triton']:.2f} x triton"
-        )
+        shown = f"{row['seconds']:.3f} s {row['of_triton']:.2f} x triton"
+        print(f"{row['entry']:30} {row['modules']:4} modules {shown}")
     if args.json:
         write_json(args.json, {"repeats": args.repeats, "rows": rows})
 
