@@ -32,8 +32,6 @@ def translate_keywords(former: Mapping[str, Any], **current: Any) -> dict[str, A
         TypeError: ``tune`` never had a keyword.
         CostModelError: The values contradict each other.
     """
-    if not former:
-        return current
     if unknown := sorted(set(former) - set(_FORMER)):
         hint = did_you_mean(unknown[0], [*_FORMER, *current, "trials", "dims", "on_trial"])
         raise TypeError(f"tune() got an unexpected keyword argument {unknown[0]!r}.{hint}")

@@ -98,15 +98,17 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         >>> len(result.trials), result.best.latency_s[0] < 1e-4
         (4, True)
     """
-    current = translate_keywords(former, sms=sms, on=on, prior=prior, search=search, sources=sources)
+    if former:
+        current = translate_keywords(former, sms=sms, on=on, prior=prior, search=search, sources=sources)
+        return tune(workload, trials=trials, dims=dims, on_trial=on_trial, **current)
     check_whole("trials", trials, 1)
     request = _Request(
-        subject_of(workload, dims, current["sources"]),
-        Goal.of(current["sms"]),
+        subject_of(workload, dims, sources),
+        Goal.of(sms),
         trials,
-        find_place(current["on"]),
-        Prior.of(current["prior"]),
-        current["search"],
+        find_place(on),
+        Prior.of(prior),
+        search,
         on_trial,
     )
     with open_place(request.place, request.subject, request.goal, request.settings) as (runner, service):
