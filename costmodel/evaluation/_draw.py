@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from costmodel.evaluation._report import EvaluationReport
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
 
 # Okabe and Ito's palette, which readers with colour-vision deficiencies can tell apart; references are grey.
@@ -73,7 +73,7 @@ def legend_below(figure: "Figure", axes: "Axes") -> None:
     )
 
 
-def draw_by_shots(report: "EvaluationReport") -> "Picture":
+def plot_by_shots(report: "EvaluationReport") -> "NotebookFigure":
     """The score of the best measured, and of one more from the list, over measurements, one line a learner.
 
     Bands are 95 % intervals. The first point of the lower panel is without measurements.
@@ -81,11 +81,11 @@ def draw_by_shots(report: "EvaluationReport") -> "Picture":
     Raises:
         CostModelError: Nothing was measured.
     """
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
     if report.few_shot is None:
         raise CostModelError("A picture over measurements needs shots, but nothing was measured (--shots).")
-    figure = Picture(figsize=TWO_PANELS, layout="constrained")
+    figure = NotebookFigure(figsize=TWO_PANELS, layout="constrained")
     upper, lower = figure.subplots(2, 1)
     table = report.by_shots()
     learners = [name for name in report.learners if name not in (RANDOM, WHOLE_DEVICE)]
@@ -118,20 +118,20 @@ def _shots_axis(axes: "Axes", shots: Sequence[int], title: str) -> None:
 _SPEED = "best latency / chosen latency"
 
 
-def draw_report(report: "EvaluationReport", by: str | None) -> "Picture":
+def plot_report(report: "EvaluationReport", by: str | None) -> "NotebookFigure":
     """The picture of a report, see ``EvaluationReport.plot``.
 
     Raises:
         CostModelError: There is nothing for it.
     """
-    draw = {"budget": draw_by_budget, "shots": draw_by_shots, "learner": draw_by_learner}
+    draw = {"budget": plot_by_budget, "shots": plot_by_shots, "learner": plot_by_learner}
     default = "budget" if report.partial_budgets else "shots" if report.few_shot else "learner"
     if by not in (None, *draw):
         raise CostModelError(f"A report can be drawn by {', '.join(draw)}, but got {by!r}.")
     return draw[by or default](report)
 
 
-def draw_by_budget(report: "EvaluationReport") -> "Picture":
+def plot_by_budget(report: "EvaluationReport") -> "NotebookFigure":
     """Score@1 and the gap recovered by SM budget, one line a learner.
 
     The gap recovered is drawn from -1 up; a line that leaves the frame below is worse than that.
@@ -139,11 +139,11 @@ def draw_by_budget(report: "EvaluationReport") -> "Picture":
     Raises:
         CostModelError: No task has a part of a device.
     """
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
     if not report.partial_budgets:
         raise CostModelError("A picture by SM budget needs tasks on a part of a device, but there are none.")
-    figure = Picture(figsize=TWO_PANELS, layout="constrained")
+    figure = NotebookFigure(figsize=TWO_PANELS, layout="constrained")
     upper, lower = figure.subplots(2, 1)
     table = report.by_budget()
     partial = table[table["sms_granted"].isin(report.partial_budgets)]
@@ -166,12 +166,12 @@ def draw_by_budget(report: "EvaluationReport") -> "Picture":
     return figure
 
 
-def draw_by_learner(report: "EvaluationReport") -> "Picture":
+def plot_by_learner(report: "EvaluationReport") -> "NotebookFigure":
     """Mean Score@1 of each learner with its 95 % interval, the best at the top."""
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
     table = report.summary().sort_values("score_at_1")
-    figure = Picture(figsize=(6.4, 1.6 + 0.34 * len(table)), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 1.6 + 0.34 * len(table)), layout="constrained")
     axes = figure.subplots()
     colours = ["#999999" if name in (RANDOM, WHOLE_DEVICE) else COLOURS[0] for name in table.index]
     means = table["score_at_1"]
@@ -189,9 +189,9 @@ def plot_held_out(tasks: pd.DataFrame, path: Path) -> None:
         tasks: As of ``EvaluationReport.tasks``; one row or more.
         path: File to write.
     """
-    from costmodel.report._figures import Picture, save_figure
+    from costmodel.report._figures import NotebookFigure, save_figure
 
-    figure = Picture(figsize=(6.4, 4.6), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.plot(tasks["sms_granted"], tasks["score_at_1"], "o", color="#999999", alpha=0.4, label="each task")
     mean = tasks.groupby("sms_granted")["score_at_1"].mean()

@@ -11,14 +11,14 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.evaluation import _tables
-from costmodel.evaluation._draw import draw_report
+from costmodel.evaluation._draw import plot_report
 from costmodel.evaluation._few_shot import FewShot
 from costmodel.evaluation._judge import EPS, RANDOM, WHOLE_DEVICE
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
 
 if TYPE_CHECKING:
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
 NOTE = (
     "Score@k: best latency / best latency among the k chosen first: those of the best scores, or of the list "
@@ -172,7 +172,7 @@ class EvaluationReport:
             "tasks": self.tasks,
         }
 
-    def plot(self, path: str | Path | None = None, *, by: str | None = None) -> "Picture":
+    def plot(self, path: str | Path | None = None, *, by: str | None = None) -> "NotebookFigure":
         """Plot the report.
 
         Args:
@@ -185,7 +185,7 @@ class EvaluationReport:
         """
         from costmodel.report._figures import save_figure
 
-        figure = draw_report(self, by)
+        figure = plot_report(self, by)
         if path is not None:
             save_figure(figure, Path(path))
         return figure

@@ -28,7 +28,7 @@ from costmodel.reading import detect
 from costmodel.report._page import figure_html, web_page
 
 if TYPE_CHECKING:
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
 
 # How quantities of a summary are shown: label, factor, format.
@@ -116,11 +116,11 @@ class Plan:
         """
         return rank(self.after.graph, latencies)
 
-    def plot(self) -> "Picture":
+    def plot(self) -> "NotebookFigure":
         """Plot lanes over time, before and after, with the critical path marked."""
-        from costmodel.planner._timeline_files import draw_timelines
+        from costmodel.planner._timeline_files import plot_timelines
 
-        return draw_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
+        return plot_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
 
     def save_perfetto(self, path: Path | str) -> None:
         """Write the timeline after the transforms as Chrome's JSON, for https://ui.perfetto.dev."""

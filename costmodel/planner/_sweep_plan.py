@@ -15,11 +15,11 @@ from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import Sweep, sweep_devices
 from costmodel.records._platform import Device
-from costmodel.transfer.prediction._sweep import draw_swept
+from costmodel.transfer.prediction._sweep import plot_swept
 
 if TYPE_CHECKING:
     from costmodel.planner._latencies import Latencies
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class SweptPlan:
     table: pd.DataFrame
     assumptions: tuple[str, ...]
 
-    def plot(self) -> "Picture":
+    def plot(self) -> "NotebookFigure":
         """Plot latency with its band over the first quantity, with one line per value of the second."""
-        return draw_swept(self.table, self.names, f"{self.plan.name} on {self.device.name}, changed")
+        return plot_swept(self.table, self.names, f"{self.plan.name} on {self.device.name}, changed")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the data that the command writes as JSON."""

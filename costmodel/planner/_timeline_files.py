@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from costmodel.files import write_whole
 from costmodel.planner._replay import Timeline, critical_path
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
-from costmodel.report._figures import Picture
+from costmodel.report._figures import NotebookFigure
 
 _COLOURS = {
     TaskKind.KERNEL: "#4c9f8f",
@@ -27,7 +27,7 @@ _CRITICAL = "#c0392b"
 _MOST = 4000
 
 
-def draw_timelines(timelines: dict[str, Timeline]) -> Picture:
+def plot_timelines(timelines: dict[str, Timeline]) -> NotebookFigure:
     """Draw timelines one above the other, on one axis of time.
 
     Args:
@@ -36,7 +36,7 @@ def draw_timelines(timelines: dict[str, Timeline]) -> Picture:
     end = max(timeline.ends_s.max(initial=0.0) for timeline in timelines.values())
     factor, unit = (1e6, "us") if end < 1e-3 else (1e3, "ms")
     lanes = [max(len(each.graph.resources), 1) for each in timelines.values()]
-    figure = Picture(figsize=(11, 1.1 + sum(0.6 + 0.42 * n for n in lanes)), layout="constrained")
+    figure = NotebookFigure(figsize=(11, 1.1 + sum(0.6 + 0.42 * n for n in lanes)), layout="constrained")
     axes = figure.subplots(len(timelines), 1, sharex=True, squeeze=False, height_ratios=lanes)[:, 0]
     kinds = set[TaskKind]()
     for axis, (title, timeline) in zip(axes, timelines.items(), strict=True):

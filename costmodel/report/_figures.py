@@ -15,7 +15,7 @@ _SILENT: dict[str, dict[str, None]] = {
 }
 
 
-class Picture(Figure):
+class NotebookFigure(Figure):
     """A figure that a notebook displays without pyplot."""
 
     def _repr_png_(self) -> bytes:

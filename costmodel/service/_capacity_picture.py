@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from costmodel.service._simulate import Simulated
 
 if TYPE_CHECKING:
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
 
 _MARKERS = {"builders": "o", "GPUs": "s", "engine": "^", "jobs": "x"}
 
 
-def plot_throughput(found: Sequence[Simulated], title: str = "") -> "Picture":
+def plot_throughput(found: Sequence[Simulated], title: str = "") -> "NotebookFigure":
     """Plot kernels per hour over builders; markers show the bottleneck.
 
     Args:
@@ -22,9 +22,9 @@ def plot_throughput(found: Sequence[Simulated], title: str = "") -> "Picture":
     """
     from matplotlib.lines import Line2D
 
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
-    figure = Picture(figsize=(7.5, 4.8), layout="constrained")
+    figure = NotebookFigure(figsize=(7.5, 4.8), layout="constrained")
     axes = figure.subplots()
     for gpus, line in groupby(found, key=lambda one: one.gpus):
         points = list(line)

@@ -17,7 +17,7 @@ from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
 from costmodel.files import write_json
 from costmodel.records import Candidate, Workload
 from costmodel.records._identity import content_id
-from costmodel.report._figures import Picture, save_figure
+from costmodel.report._figures import NotebookFigure, save_figure
 from costmodel.transfer import make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -177,10 +177,10 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def picture(curve: pd.DataFrame) -> Picture:
+def picture(curve: pd.DataFrame) -> NotebookFigure:
     """Score@1 over the number of workloads: a panel for each number of kernels, a line for each learner."""
     most, sizes = (sorted(set(curve[name])) for name in ("most_kernels", "workloads"))
-    figure = Picture(figsize=(4.2 * len(most), 3.8), layout="constrained")
+    figure = NotebookFigure(figsize=(4.2 * len(most), 3.8), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(most), sharey=True))
     for axes, kernels in zip(panels, most, strict=True):
         lines = curve[(curve["most_kernels"] == kernels) & (curve["learner"] != RANDOM)]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.records import Workload
-from costmodel.report._figures import Picture, save_figure
+from costmodel.report._figures import NotebookFigure, save_figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^DvPX"
@@ -94,9 +94,9 @@ def _points(rows: pd.DataFrame, sweep: Sweep) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _picture(table: pd.DataFrame, sweep: Sweep) -> Picture:
+def _picture(table: pd.DataFrame, sweep: Sweep) -> NotebookFigure:
     shown = [sms for sms in _SMS if sms in set(table["sms"])]
-    figure = Picture(figsize=(3.4 * len(shown), 4.2), layout="constrained")
+    figure = NotebookFigure(figsize=(3.4 * len(shown), 4.2), layout="constrained")
     panels: Sequence[Any] = np.atleast_1d(figure.subplots(1, len(shown), sharey=True))
     for axes, sms in zip(panels, shown, strict=True):
         here = table[table["sms"] == sms].sort_values("x")

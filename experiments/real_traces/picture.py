@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from costmodel.report._figures import Picture, save_figure
+from costmodel.report._figures import NotebookFigure, save_figure
 
 _COLOURS = {
     "CUDA graphs": "#4c9f8f",
@@ -17,7 +17,7 @@ _COLOURS = {
 
 def draw(table: pd.DataFrame, path: Path) -> None:
     """A point for each pair, hollow where its measurements do not repeat, with lines at 8 %."""
-    figure = Picture(figsize=(6.6, 5.6), layout="constrained")
+    figure = NotebookFigure(figsize=(6.6, 5.6), layout="constrained")
     axis = figure.subplots()
     ends = [0.8 * table.measured_s.min() * 1e3, 1.25 * table.measured_s.max() * 1e3]
     axis.plot(ends, ends, color="black", linewidth=0.8)

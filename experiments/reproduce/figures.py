@@ -14,7 +14,7 @@ FILE = Path(__file__).with_name("figures.toml")
 MARKED = re.compile("«([^»]*)»")
 
 
-class Picture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NotebookFigure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A picture that a step draws.
 
     Attributes:
@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     note: str = ""
     recorded: bool = False
     after: str = ""
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[NotebookFigure, ...] = ()
 
     @property
     def needs_caches(self) -> bool:

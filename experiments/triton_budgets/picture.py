@@ -9,7 +9,7 @@ import pandas as pd
 from report import ALL
 
 from costmodel.evaluation._judge import WHOLE_DEVICE
-from costmodel.report._figures import Picture, save_figure
+from costmodel.report._figures import NotebookFigure, save_figure
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "os^DvPX*<>"
@@ -26,7 +26,7 @@ def draw(gaps: Sequence[dict[str, Any]], shots: pd.DataFrame, shown: Sequence[st
         shown: Learners to show.
         path: PNG.
     """
-    figure = Picture(figsize=(6.4, 9.2), layout="constrained")
+    figure = NotebookFigure(figsize=(6.4, 9.2), layout="constrained")
     upper, lower = figure.subplots(2, 1)
     _draw_gaps(upper, gaps)
     _draw_timed(lower, shots, shown)

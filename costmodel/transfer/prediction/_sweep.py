@@ -14,7 +14,7 @@ from costmodel.transfer.prediction._devices import device_named
 if TYPE_CHECKING:
     import pandas as pd
 
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
     from costmodel.transfer.prediction._model import Model
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 10
 
 
-def draw_swept(table: "pd.DataFrame", names: Sequence[str], title: str) -> "Picture":
+def plot_swept(table: "pd.DataFrame", names: Sequence[str], title: str) -> "NotebookFigure":
     """Latency with its band over the first quantity, a line for each value of the second.
 
     Args:
@@ -30,9 +30,9 @@ def draw_swept(table: "pd.DataFrame", names: Sequence[str], title: str) -> "Pict
         names: One or two quantities.
         title: Of the picture.
     """
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
-    figure = Picture(figsize=(7.5, 4.5), layout="constrained")
+    figure = NotebookFigure(figsize=(7.5, 4.5), layout="constrained")
     axis = figure.subplots()
     lines = table[names[1]].unique().tolist() if len(names) > 1 else [0.0]
     for value in lines[:: -(-len(lines) // _MOST_LINES)]:
@@ -74,9 +74,9 @@ class SweptKernels:
         """The best kernel on each device."""
         return self.kernels.drop_duplicates(list(self.names), ignore_index=True)
 
-    def plot(self) -> "Picture":
+    def plot(self) -> "NotebookFigure":
         """Latency of the best kernel, with its interval, over the first quantity; a line for each second."""
-        return draw_swept(self.table, self.names, f"{self.workload} on {self.device.name}, changed")
+        return plot_swept(self.table, self.names, f"{self.workload} on {self.device.name}, changed")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the command writes as JSON."""

@@ -141,9 +141,9 @@ def _plain_ticks(axis: Any) -> None:
 
 def _figure() -> tuple[Any, Any]:
     """An empty figure and its axes."""
-    from costmodel.report._figures import Picture
+    from costmodel.report._figures import NotebookFigure
 
-    figure = Picture(figsize=(7.5, 4.6), layout="constrained")
+    figure = NotebookFigure(figsize=(7.5, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.grid(True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
