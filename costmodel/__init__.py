@@ -12,6 +12,7 @@ Example:
 
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import lazy_loader
@@ -30,8 +31,10 @@ _MOVED = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name from the module that defines it (PEP 562)."""
-    if name not in _MOVED:
+    """Load a public name from the module that defines it, or a package by its name (PEP 562)."""
+    if name in _MOVED:
+        warnings.warn(f"costmodel.{name} is now {_MOVED[name]}.{name}.", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(_MOVED[name]), name)
+    if name in __all__ or name.startswith("_") or not find_spec(f"costmodel.{name}"):
         return _load(name)
-    warnings.warn(f"costmodel.{name} is now {_MOVED[name]}.{name}.", DeprecationWarning, stacklevel=2)
-    return getattr(import_module(_MOVED[name]), name)
+    return import_module(f"costmodel.{name}")

@@ -42,3 +42,9 @@ def test_names_are_loaded_when_they_are_used() -> None:
     code = f"import sys, costmodel; print(sorted(set({HEAVY}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_packages_are_loaded_by_their_names() -> None:
+    code = "import costmodel; print(costmodel.collector.ReplayRunner.__name__, costmodel.errors.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "ReplayRunner costmodel.errors\n"

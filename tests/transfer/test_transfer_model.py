@@ -307,6 +307,9 @@ def test_the_former_name_of_the_models_order_still_reads(model, data) -> None:
     with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
         former = found.head(3)["score"]
     assert former.equals(found["rank_score"].head(3))
+    with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
+        several = found[["sms", "score"]]
+    assert several.equals(found[["sms", "rank_score"]])
     with pytest.raises(KeyError):
         found["misspelt"]
 

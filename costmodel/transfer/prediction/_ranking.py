@@ -86,11 +86,17 @@ class RankedKernels(pd.DataFrame):
         return RankedKernels
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str) and key == "score" and "score" not in self.columns:
+        keys = key if isinstance(key, list) else [key]
+        if "score" not in self.columns and any(_is_former(each) for each in keys):
             message = 'The column "score" of a ranking is now called "rank_score".'
             warnings.warn(message, DeprecationWarning, stacklevel=2)
-            key = "rank_score"
+            now = ["rank_score" if _is_former(each) else each for each in keys]
+            key = now if isinstance(key, list) else now[0]
         return super().__getitem__(key)
+
+
+def _is_former(key: Any) -> bool:
+    return isinstance(key, str) and key == "score"
 
 
 def ranked_kernels(
