@@ -8,9 +8,11 @@ from .publish._card import CardHeader as CardHeader
 from .publish._describe import Describer as Describer
 from .publish._describe import describe as describe
 from .publish._diff import diff_datasets as diff_datasets
+from .sources._base import ReadOptions as ReadOptions
 from .splits._file import read_split as read_split
 from .splits._file import write_split as write_split
 from .splits._make import Split as Split
+from .splits._make import SplitRecipe as SplitRecipe
 from .splits._make import make_split as make_split
 from .table._dataset import Dataset as Dataset
 from .table._files import find_dataset as find_dataset
