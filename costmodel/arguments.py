@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
+from types import UnionType
 
 from costmodel.errors import InvalidArgumentError, shorten
 
@@ -54,6 +55,29 @@ def check_budgets(value: object) -> tuple[int, ...]:
     if len(set(budgets)) < len(budgets):
         raise InvalidArgumentError(f"sms must be distinct numbers of SMs, but got {shorten(budgets)}.")
     return budgets
+
+
+def check_kind(name: str, value: object, kind: type | UnionType, what: str) -> None:
+    """Check that an argument is of a type.
+
+    Args:
+        name: Name of the argument.
+        value: What was given.
+        kind: The type, or several.
+        what: What it must be, as a user would say it, such as ``a SearchSettings``.
+
+    Raises:
+        InvalidArgumentError: It is of another type.
+    """
+    if not isinstance(value, kind):
+        raise InvalidArgumentError(f"{name} must be {what}, but got {shorten(repr(value))}.")
+
+
+def check_names(name: str, value: object) -> tuple[str, ...]:
+    """Check that an argument is a name, several, or None for none, and give them in a tuple."""
+    several = isinstance(value, Iterable) and not isinstance(value, str)
+    given: tuple[object, ...] = () if value is None else tuple(value) if several else (value,)  # type: ignore[arg-type]
+    return tuple(check_text(name, each) for each in given)
 
 
 def check_text(name: str, value: object, most: int = 1000) -> str:

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from costmodel.arguments import check_number, check_whole
 from costmodel.collector._engine import Engine
 from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
@@ -137,6 +138,9 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
             opened or cannot grant an SM budget, or a file cannot be written.
         EngineLostError: The engine was lost.
     """
+    check_whole("devices", devices, 1)
+    if time_limit_s is not None:
+        check_number("time_limit_s", time_limit_s)
     if candidates is not None and start_from is not None:
         raise CostModelError(
             f"Kernels must be taken from one place, but got candidates {candidates} and start_from "

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from costmodel.dataset.splits._file import read_split
@@ -25,7 +26,7 @@ class Across:
     """Learn from some datasets, and judge on another.
 
     Attributes:
-        train: Datasets to learn from, all of them.
+        train: Datasets to learn from, all of them; one may stand by itself.
         test: The dataset to judge on.
         shared_tasks: What to do with tasks that both sides have: ``refuse`` to run, ``drop`` them from the
             training data, or ``keep`` all measurements except those judged.
@@ -33,10 +34,16 @@ class Across:
             report. Otherwise they are left out, and the report says how many.
     """
 
-    train: Sequence[DatasetLike]
+    train: DatasetLike | Sequence[DatasetLike]
     test: DatasetLike
     shared_tasks: SharedTasks = "refuse"
     with_final_report: bool = False
+
+    @property
+    def sources(self) -> tuple[DatasetLike, ...]:
+        """The datasets to learn from."""
+        one = isinstance(self.train, Dataset | Path | str)
+        return (self.train,) if one else tuple(self.train)  # type: ignore[return-value, arg-type]
 
 
 def evaluate(  # noqa: PLR0913 (settings, all with defaults)
@@ -100,7 +107,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     models = _make_models(config)
     sides = Across(former.get("train", ()), former["test"]) if former.get("test") is not None else split
     if isinstance(sides, Across):
-        return _evaluate_across(config, models, list(map(_load, sides.train)), _load(sides.test))
+        return _evaluate_across(config, models, list(map(_load, sides.sources)), _load(sides.test))
     return _evaluate_within(config, models, _load(dataset))
 
 
@@ -108,7 +115,7 @@ def _split_settings(split: str | SplitRecipe | Across, folds: int) -> dict[str, 
     """Return the settings of a configuration that say how learning and judging are kept apart."""
     if isinstance(split, Across):
         return {
-            "train": [_name_of(each) for each in split.train],
+            "train": [_name_of(each) for each in split.sources],
             "test": _name_of(split.test),
             "shared_tasks": split.shared_tasks,
             "with_final_report": split.with_final_report,

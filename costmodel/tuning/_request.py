@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from costmodel.arguments import check_seed, check_share, check_whole
+from costmodel.arguments import check_budgets, check_number, check_seed, check_share, check_whole
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError
 from costmodel.records._platform import Platform
@@ -41,12 +41,8 @@ class Goal:
 
     def __post_init__(self) -> None:
         """Check everything that needs no device or file."""
-        object.__setattr__(self, "sms", tuple(self.sms))
-        object.__setattr__(self, "weights", tuple(self.weights))
-        for sms in self.sms:
-            check_whole("sms", sms, 1)
-        if len(set(self.sms)) < len(self.sms):
-            raise CostModelError(f"SM budgets must be distinct, but got {self.sms}.")
+        object.__setattr__(self, "sms", check_budgets(self.sms))
+        object.__setattr__(self, "weights", tuple(check_number("weights", each) for each in self.weights))
         if self.portfolio is not None:
             check_whole("portfolio", self.portfolio, 1)
         if self.free_sms is not None:
@@ -61,13 +57,7 @@ class Goal:
     @classmethod
     def of(cls, sms: "int | Sequence[int] | Goal | None") -> "Goal":
         """Make a goal of what ``tune`` takes as ``sms``: a number, several, a goal, or None."""
-        if isinstance(sms, Goal):
-            return sms
-        if sms is None or isinstance(sms, int):
-            return cls(() if sms is None else (sms,))
-        if isinstance(sms, str) or not isinstance(sms, Sequence):
-            raise CostModelError(f"sms must be a number, several numbers or a Goal, but got {sms!r}.")
-        return cls(tuple(sms))
+        return sms if isinstance(sms, Goal) else cls(check_budgets(sms))
 
     @property
     def is_for_several(self) -> bool:

@@ -1,7 +1,7 @@
 """``train``: fit one model to a dataset, and evaluate it on held-out workloads."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.arguments import check_seed, check_whole
+from costmodel.arguments import check_kind, check_names, check_seed, check_whole
 from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.dataset.splits._make import SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -40,7 +40,7 @@ def train(
     dataset: DatasetLike | None = None,
     learner: str | ModelFactory = DEFAULT_LEARNER,
     *,
-    hold_out: Sequence[str] = (),
+    hold_out: str | Sequence[str] = (),
     folds: int = 0,
     seed: int = 0,
 ) -> Model:
@@ -72,6 +72,8 @@ def train(
     """
     check_seed(seed)
     check_whole("folds", folds)
+    hold_out = check_names("hold_out", hold_out)
+    check_kind("learner", learner, str | Callable, "the name of a learner, or a function that makes a model")
     if folds and hold_out:
         raise CostModelError(
             "A model must be evaluated on held-out workloads or by folds, but got both. Choose one."

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from costmodel.arguments import check_whole
+from costmodel.arguments import check_kind, check_whole
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._watched_service import CannotGoOnError, WatchedService
 from costmodel.dataset.table._read import DatasetLike
@@ -98,6 +98,7 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         >>> len(result.trials), result.best.latency_s[0] < 1e-4
         (4, True)
     """
+    check_kind("search", search, SearchSettings, "a SearchSettings")
     if former:
         current = translate_keywords(former, sms=sms, on=on, prior=prior, search=search, sources=sources)
         return tune(workload, trials=trials, dims=dims, on_trial=on_trial, **current)

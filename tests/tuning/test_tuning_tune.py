@@ -274,8 +274,12 @@ def test_a_search_over_several_budgets_stops_when_it_gains_nothing(dataset):
     ("settings", "text"),
     [
         ({"sms": (8, 8)}, "distinct"),
+        ({"sources": 3}, "sources must be a text"),
+        ({"dims": 3}, "dims must be sizes by their names"),
+        ({"search": None}, "search must be a SearchSettings"),
+        ({"sms": (8, 32), "objective": "weighted", "weights": ("a", "b")}, "weights must be a number"),
         ({"sms": 0}, "sms must be a whole number of at least 1"),
-        ({"sms": "32"}, "sms must be a number"),
+        ({"sms": "32"}, "sms must be a whole number"),
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"trials": 1.5}, "trials must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be a whole number from 0"),
