@@ -73,7 +73,7 @@ def check_kind(name: str, value: object, kind: type | UnionType, what: str) -> N
         raise InvalidArgumentError(f"{name} must be {what}, but got {shorten(repr(value))}.")
 
 
-def check_names(name: str, value: object) -> tuple[str, ...]:
+def check_texts(name: str, value: object) -> tuple[str, ...]:
     """Check that an argument is a name, several, or None for none, and give them in a tuple."""
     several = isinstance(value, Iterable) and not isinstance(value, str)
     given: tuple[object, ...] = () if value is None else tuple(value) if several else (value,)  # type: ignore[arg-type]

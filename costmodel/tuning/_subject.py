@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from costmodel.arguments import check_kind, check_names
+from costmodel.arguments import check_kind, check_texts
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
@@ -154,7 +154,7 @@ def subject_of(
     Raises:
         CostModelError: There is no such family or source, or dims are given of a workload.
     """
-    asked = check_names("sources", source)
+    asked = check_texts("sources", source)
     check_kind("dims", {} if dims is None else dims, Mapping, "sizes by their names, such as {'m': 1024}")
     unknown = [name for name in asked if name not in (ALL, *SOURCES)]
     if unknown:

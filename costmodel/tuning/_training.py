@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.arguments import check_kind, check_names, check_seed, check_whole
+from costmodel.arguments import check_kind, check_seed, check_texts, check_whole
 from costmodel.dataset.splits._labels import shape_siblings
 from costmodel.dataset.splits._make import SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -72,7 +72,7 @@ def train(
     """
     check_seed(seed)
     check_whole("folds", folds)
-    hold_out = check_names("hold_out", hold_out)
+    hold_out = check_texts("hold_out", hold_out)
     check_kind("learner", learner, str | Callable, "the name of a learner, or a function that makes a model")
     if folds and hold_out:
         raise CostModelError(
