@@ -18,7 +18,8 @@ from options import parse_options
 READ = """
 import sys
 from pathlib import Path
-from costmodel.dataset.importers import ReadOptions, read_source
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.sources._base import ReadOptions
 from costmodel.records import Workload
 path, platform, lower, *names = sys.argv[1:]
 named = tuple(map(Workload.parse, names))
@@ -28,7 +29,7 @@ assert not source.rejects
 print(len(source.measurements))
 """
 LOAD = "import json, sys; print(len(json.load(open(sys.argv[1]))['cache']))"
-NOTHING = "import costmodel.dataset.importers, costmodel.records; print(0)"
+NOTHING = "import costmodel.dataset.importers._read; from costmodel.records import Workload; print(0)"
 
 
 @dataclass(frozen=True)
