@@ -48,7 +48,7 @@ def test_kills_of_a_builder_and_a_worker_lose_nothing(
 def test_workers_and_connections_killed_in_a_crowd_end_as_if_undisturbed(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(FOLDER.parents[1] / "tests" / "jobs")
+    monkeypatch.syspath_prepend(FOLDER.parents[1] / "tests" / "service")
     from work_until_killed import kill_crowd
 
     tally = kill_crowd(6, 1, tmp_path, lambda: postgres.emptied(database), trials=6)
