@@ -302,7 +302,7 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
             name,
             sms=args.sms,
             trials=args.trials,
-            on=Beside(runner, beside),
+            on=Beside(runner, beside) if beside else runner,
             prior=None,
             search=SearchSettings(seed=seed),
             on_trial=in_time,
