@@ -157,6 +157,11 @@ def test_settings_out_of_range_are_refused(settings: dict[str, float], said: str
         ServiceWatch("latencies.log", **settings)
 
 
+def test_a_watch_without_a_file_is_refused() -> None:
+    with pytest.raises(CostModelError, match="latencies must be a path, but got None"):
+        ServiceWatch(None)  # type: ignore[arg-type]
+
+
 def test_one_in_a_hundred_is_above_p99() -> None:
     assert p99([float(i) for i in range(1, 1001)]) == 990.0
     assert p99([1.0, 2.0]) == 2.0

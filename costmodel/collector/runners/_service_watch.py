@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
 
 # The slowest of so many requests is above p99 with a probability of 95 %: 0.99 ** 299 = 0.0495.
@@ -27,7 +28,7 @@ class ServiceWatch:
 
     Example:
         >>> watch = ServiceWatch("latencies.log", may_lose=0.02)
-        >>> costmodel.tune("matmul-m16-n1024-k1024", sms=16, runner="cuda", beside=watch)  # doctest: +SKIP
+        >>> costmodel.tune("matmul-m16-n1024-k1024", sms=16, on=Beside("cuda", watch))  # doctest: +SKIP
     """
 
     latencies: Path | str
@@ -38,6 +39,7 @@ class ServiceWatch:
 
     def __post_init__(self) -> None:
         """Check the settings."""
+        check_path("latencies", self.latencies)
         if self.window < _FEWEST:
             raise CostModelError(
                 f"window must be at least {_FEWEST} requests, as fewer give no p99, but got {self.window}."
