@@ -128,9 +128,9 @@ def tune(
         str | None,
         typer.Option(
             metavar="NAME[,NAME...]",
-            help="Where kernels come from: metaschedule, cuda, triton, library (what PyTorch runs), or "
-            "all. Several are compared. Default: the first of these that makes the workload; in a "
-            "replay, all recorded sources.",
+            help="Where kernels come from: sources of `costmodel kernels list`, such as metaschedule or "
+            "library (what PyTorch runs), or all. Several are compared. Default: the first that makes the "
+            "workload; in a replay, all recorded sources.",
             rich_help_panel=WHAT_TO_TUNE,
             show_default=False,
         ),

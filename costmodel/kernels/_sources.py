@@ -1,6 +1,7 @@
 """Several kernel sources, and which of them a candidate is of."""
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
@@ -8,8 +9,14 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
-# The sources that come with costmodel.
-SOURCES = ("metaschedule", "cuda", "triton", "library")
+# The class of each source that comes with costmodel. The first that makes a workload is its default.
+_CLASSES = {
+    "metaschedule": "costmodel.kernels.metaschedule._source:MetaSchedule",
+    "cuda": "costmodel.kernels.cuda._source:CudaSource",
+    "triton": "costmodel.kernels.triton._source:TritonSource",
+    "library": "costmodel.kernels.library._source:LibrarySource",
+}
+SOURCES = tuple(_CLASSES)
 
 
 def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
@@ -18,18 +25,16 @@ def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
     Raises:
         CostModelError: If there is no source of a name.
     """
-    from costmodel.kernels.cuda._source import CudaSource
-    from costmodel.kernels.library._source import LibrarySource
-    from costmodel.kernels.metaschedule._source import MetaSchedule
-    from costmodel.kernels.triton._source import TritonSource
-
-    known: dict[str, type[KernelSource]] = {
-        source.name: source for source in (MetaSchedule, CudaSource, TritonSource, LibrarySource)
-    }
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in _CLASSES]
     if unknown:
-        raise CostModelError(f"Sources must be among {', '.join(known)}, but got {', '.join(unknown)}.")
-    return tuple(known[name]() for name in names)
+        raise CostModelError(f"Sources must be among {', '.join(SOURCES)}, but got {', '.join(unknown)}.")
+    return tuple(_open(_CLASSES[name]) for name in names)
+
+
+def _open(place: str) -> KernelSource:
+    module, _, name = place.partition(":")
+    source: KernelSource = getattr(import_module(module), name)()
+    return source
 
 
 def source_of(candidate: Candidate, sources: Sequence[KernelSource]) -> KernelSource:

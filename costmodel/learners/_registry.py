@@ -18,48 +18,34 @@ GROUP = "costmodel.learners"
 DEFAULT_LEARNER = "kernel-ridge"
 """Name of the learner that is used where none is named: the best without measurements of the workload."""
 
-# Where each learner of this package registers itself, in the order in which they are listed.
+# The class of each learner of this package, in the order in which they are listed.
 _OWN_LEARNERS = {
-    "analytic": "costmodel.learners._analytic",
-    "consensus": "costmodel.learners._source_rules",
-    "nearest-task": "costmodel.learners._source_rules",
-    "network": "costmodel.learners._network",
-    "kernel-ridge": "costmodel.learners._kernel_ridge",
-    "random": "costmodel.learners._random",
-    "ridge": "costmodel.learners._ridge",
-    "random-forest": "costmodel.learners.trees._random_forest",
-    "xgboost": "costmodel.learners.trees._boosted_trees",
-    "xgboost-rank": "costmodel.learners.trees._boosted_trees",
-    "scaled-from-whole": "costmodel.learners._scaled_from_whole",
-    "known-elsewhere": "costmodel.learners._known_elsewhere",
-    "stack": "costmodel.learners._stack",
-    "stack-above-analytic": "costmodel.learners._stack",
-    "ridge-on-sources": "costmodel.transfer.models._ridge_on_sources",
-    "source-mixture": "costmodel.transfer.models._source_mixture",
+    "analytic": "costmodel.learners._analytic:AnalyticPrior",
+    "consensus": "costmodel.learners._source_rules:WeightedConsensus",
+    "nearest-task": "costmodel.learners._source_rules:NearestTask",
+    "network": "costmodel.learners._network:MultitaskNetwork",
+    "kernel-ridge": "costmodel.learners._kernel_ridge:KernelRidge",
+    "random": "costmodel.learners._random:RandomLearner",
+    "ridge": "costmodel.learners._ridge:RidgeLearner",
+    "random-forest": "costmodel.learners.trees._random_forest:RandomForestLearner",
+    "xgboost": "costmodel.learners.trees._boosted_trees:XGBoostLearner",
+    "xgboost-rank": "costmodel.learners.trees._boosted_trees:XGBoostRanker",
+    "scaled-from-whole": "costmodel.learners._scaled_from_whole:ScaledFromWhole",
+    "known-elsewhere": "costmodel.learners._known_elsewhere:KnownElsewhere",
+    "stack": "costmodel.learners._stack:Stack",
+    "stack-above-analytic": "costmodel.learners._stack:AboveAnalytic",
+    "ridge-on-sources": "costmodel.transfer.models._ridge_on_sources:RidgeOnSources",
+    "source-mixture": "costmodel.transfer.models._source_mixture:SourceMixture",
 }
-# Where each class of this package that model files may name registers itself.
-_OWN_CLASSES = {
-    "AboveAnalytic": _OWN_LEARNERS["stack-above-analytic"],
-    "AnalyticPrior": _OWN_LEARNERS["analytic"],
-    "Conformal": "costmodel.transfer.models._conformal",
-    "FromScratch": "costmodel.transfer.models._residual",
-    "Guarded": "costmodel.transfer.models._guarded",
-    "KernelRidge": _OWN_LEARNERS["kernel-ridge"],
-    "KnownElsewhere": _OWN_LEARNERS["known-elsewhere"],
-    "MultitaskNetwork": _OWN_LEARNERS["network"],
-    "NearestTask": _OWN_LEARNERS["nearest-task"],
-    "RandomForestLearner": _OWN_LEARNERS["random-forest"],
-    "RandomLearner": _OWN_LEARNERS["random"],
-    "Residual": "costmodel.transfer.models._residual",
-    "RidgeLearner": _OWN_LEARNERS["ridge"],
-    "RidgeOnSources": _OWN_LEARNERS["ridge-on-sources"],
-    "ScaledFromWhole": _OWN_LEARNERS["scaled-from-whole"],
-    "SourceMixture": _OWN_LEARNERS["source-mixture"],
-    "Stack": _OWN_LEARNERS["stack"],
-    "WeightedConsensus": _OWN_LEARNERS["consensus"],
-    "XGBoostLearner": _OWN_LEARNERS["xgboost"],
-    "XGBoostRanker": _OWN_LEARNERS["xgboost-rank"],
-}
+# Classes of this package that model files may name beside those of learners.
+_OWN_PARTS = (
+    "costmodel.transfer.models._conformal:Conformal",
+    "costmodel.transfer.models._guarded:Guarded",
+    "costmodel.transfer.models._residual:FromScratch",
+    "costmodel.transfer.models._residual:Residual",
+)
+# By key in model files.
+_OWN_CLASSES = {place.partition(":")[2]: place for place in (*_OWN_LEARNERS.values(), *_OWN_PARTS)}
 
 T = TypeVar("T", bound=type[Storable])
 
@@ -145,14 +131,15 @@ def is_registered(cls: type) -> bool:
 
 
 def _own(
-    key: str, modules: dict[str, str], loaded: dict[str, type[Storable]], unless: str | None = None
+    key: str, places: dict[str, str], loaded: dict[str, type[Storable]], unless: str | None = None
 ) -> type[Storable] | None:
     """Return a class by its name or key, loaded from this package if need be; None if it is not known.
 
     A module that is being imported (``unless``) registers its own class.
     """
-    if key not in loaded and key in modules and modules[key] != unless:
-        import_module(modules[key])
+    module = places.get(key, "").partition(":")[0]
+    if key not in loaded and module and module != unless:
+        import_module(module)
     return loaded.get(key)
 
 

@@ -10,7 +10,7 @@ import pytest
 from costmodel.columns import Column, position, positions
 from costmodel.errors import CostModelError
 from costmodel.learners import RidgeLearner, register
-from costmodel.learners._registry import learner_class
+from costmodel.learners._registry import _OWN_LEARNERS, class_key, learner_class, stored_class
 
 pytestmark = pytest.mark.white_box
 
@@ -128,6 +128,13 @@ def test_a_package_that_cannot_be_loaded_is_named(package: Path, tmp_path: Path,
     assert "of the package median-learners" in failed.stderr
     code = "from costmodel.transfer import make_model; make_model('ridge', ())"
     assert run(code, tmp_path, package).returncode == 0
+
+
+@pytest.mark.parametrize("name", _OWN_LEARNERS)
+def test_the_table_names_the_class_of_each_learner(name: str) -> None:
+    key = _OWN_LEARNERS[name].partition(":")[2]
+    assert class_key(learner_class(name)) == key
+    assert stored_class(key) is learner_class(name)
 
 
 class Other(RidgeLearner):

@@ -13,6 +13,7 @@ from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels.library._space import CALL, LibrarySpace, find_library_family, find_owner
+from costmodel.reading import exists
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
@@ -36,11 +37,13 @@ class CallNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_note(candidate: Candidate, folder: Path) -> Path:
-    """Note the call of a candidate in ``folder``."""
+    """Note the call of a candidate in ``folder``, unless it is noted there."""
+    path = folder / f"{candidate.candidate_id}{CALL_NOTE_SUFFIX}"
+    if exists(path):
+        return path
     choices = dict(candidate.config.decisions)
     call = choices.pop(CALL)
     note = msgspec.convert({"workload": candidate.workload.name, "call": call, "choices": choices}, CallNote)
-    path = folder / f"{candidate.candidate_id}{CALL_NOTE_SUFFIX}"
     write_whole(path, msgspec.json.encode(note))
     return path
 
