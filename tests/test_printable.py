@@ -101,6 +101,7 @@ def test_no_command_tells_a_password(arguments: tuple[str, ...]) -> None:
 
 
 def test_what_libraries_log_and_warn_of_is_printable() -> None:
+    before = logging.getLogRecordFactory()
     logged = (
         "from costmodel.cli._output import log_printable; import logging, warnings; log_printable()\n"
         "logging.getLogger('any').warning('at %s', 'x://bob:s3cret@host \\x1b[2J')\n"
@@ -109,7 +110,7 @@ def test_what_libraries_log_and_warn_of_is_printable() -> None:
     done = subprocess.run([*command()[:2], logged], capture_output=True, text=True, check=True, timeout=120)
     assert done.stderr.startswith("at x://bob:***@host \\x1b[2J\n")
     assert done.stderr.splitlines()[1] == "UserWarning: x://bob:***@host"
-    assert logging.getLogRecordFactory() is logging.LogRecord
+    assert logging.getLogRecordFactory() is before  # only the command changes what its process logs
 
 
 def test_the_folder_of_an_installation_is_a_path_not_a_url(monkeypatch: pytest.MonkeyPatch) -> None:

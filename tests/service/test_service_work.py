@@ -203,8 +203,11 @@ def test_a_worker_whose_database_fails_leaves_the_task_to_others(tmp_path, repla
     assert (task.state, task.worker, task.leases, task.deaths, task.error) == ("open", None, 1, 0, "")
 
 
-def test_connections_that_the_server_ended_cost_nothing(postgres_place, replayed, monkeypatch):
+def test_connections_that_the_server_ended_cost_nothing(tmp_path, postgres_place, replayed, monkeypatch):
     monkeypatch.setattr("costmodel.service._work._TELL_EVERY_S", 0.0)
+    calm = JobStore(str(tmp_path / "jobs.db"))
+    calm.submit(two_tasks(replayed, trials=4, size=2))
+    work(calm, once=True)
     store = JobStore(postgres_place)
     id_ = store.submit(two_tasks(replayed, trials=4, size=2))
     renew, ended = store.renew, []
@@ -218,7 +221,9 @@ def test_connections_that_the_server_ended_cost_nothing(postgres_place, replayed
     work(store, once=True)
     assert min(ended) > 0
     assert store.show(id_).state == "done"
-    assert [len(trials) for trials in told(postgres_place).values()] == [4, 4]
+    trials_of = [[len(trials) for trials in told(place).values()] for place in (postgres_place, calm.place)]
+    assert trials_of[0] == trials_of[1]
+    assert sum(trials_of[0]) == 8
 
 
 def test_a_worker_with_lanes_that_nobody_serves_leaves_the_task_to_others(tmp_path, monkeypatch):
