@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from urllib.parse import unquote, urlsplit
 
-from costmodel.printable import mask_secrets
+from costmodel.printable import make_printable
 
 _NAME = "sm-costmodel"
 _MOST_NAME = 200  # characters; comparing longer ones takes seconds
@@ -19,11 +19,15 @@ class CostModelError(Exception):
     """Base class of errors that a user can act on: wrong input, a missing file, an unavailable device.
 
     The message says what must hold, what was found instead, and what to do. The command line prints only the
-    message, without a traceback, and exits with code 2. Passwords are masked, whoever shows or keeps it.
+    message, without a traceback, and exits with code 2. Passwords are masked and control characters escaped,
+    so that whoever shows or keeps it can: a name of a file may have halves of characters, which no text has.
     """
 
     def __init__(self, *arguments: object) -> None:
-        super().__init__(*(mask_secrets(each) if isinstance(each, str) else each for each in arguments))
+        shown = (
+            make_printable(each, keep_lines=True) if isinstance(each, str) else each for each in arguments
+        )
+        super().__init__(*shown)
 
 
 class InvalidArgumentError(CostModelError, ValueError):

@@ -1,13 +1,16 @@
 """Secrets are masked, and nothing that is shown steers a terminal."""
 
 import logging
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from command_line import command
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.printable import is_secret, make_printable, mask_secrets
+from costmodel.reading import read_json
 
 HIDDEN = [
     ("postgresql://bob:s3cret@host/name", "postgresql://bob:***@host/name"),
@@ -120,3 +123,10 @@ def test_the_folder_of_an_installation_is_a_path_not_a_url(monkeypatch: pytest.M
 
     monkeypatch.setattr("costmodel.errors.distribution", lambda _: Installed())
     assert "pip install -e '/home/me/my work/50%[dask]'`" in str(MissingExtraError("This", "dask"))
+
+
+def test_an_error_can_be_printed_whatever_a_name_has(tmp_path: Path) -> None:
+    name = os.fsdecode(b"plac\xffed\x1b[2J.json")
+    with pytest.raises(CostModelError, match=r"plac\\udcffed\\x1b\[2J.json") as raised:
+        read_json(tmp_path / name, dict, "a graph")
+    str(raised.value).encode()
