@@ -97,20 +97,30 @@ def refusing(where: object, what: str, remedy: str = "", *, form: str = "") -> I
         raise CostModelError(said.rstrip()) from error
 
 
-@contextmanager
-def open_file(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading.
+def open_regular(path: Path, buffering: int = -1) -> Any:
+    """Open a regular file for reading bytes.
+
+    Args:
+        path: The file.
+        buffering: As of ``open``: 0 for none.
 
     Raises:
         OSError: There is none, or it is none: opening a pipe waits for a writer, and a device never ends.
         ValueError: No file can have this name.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
-        mode = os.fstat(descriptor).st_mode
-        for is_of_kind, name in _KINDS.items():
-            if is_of_kind(mode):
-                raise OSError(0, name)
+    mode = os.fstat(descriptor).st_mode
+    for is_of_kind, name in _KINDS.items():
+        if is_of_kind(mode):
+            os.close(descriptor)
+            raise OSError(0, name)
+    return open(descriptor, "rb", buffering=buffering)  # noqa: PTH123 (a descriptor; its caller closes it)
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[BufferedReader]:
+    """Open a regular file for reading, and close it; see ``open_regular``."""
+    with open_regular(path) as file:
         yield file
 
 

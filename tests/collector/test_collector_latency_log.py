@@ -1,5 +1,6 @@
 """Reading what a service appends."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +93,9 @@ def test_a_file_that_is_emptied_is_read_from_its_beginning(path: Path, log: Late
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match=r"none\.log cannot be read .* Start the service first"):
         LatencyLog(tmp_path / "none.log")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "latencies.log")
+    with pytest.raises(CostModelError, match="It is a named pipe, not a file"):
+        LatencyLog(tmp_path / "latencies.log")

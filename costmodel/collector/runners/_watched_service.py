@@ -7,11 +7,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.errors import CostModelError
+from costmodel.reading import open_regular
 
 _TAIL = 0.01  # of requests are slower than p99
 # A service that has become slower has more than so many over the bound. Where one in a hundred is, as usual,
@@ -251,7 +253,7 @@ class LatencyLog:
     def __init__(self, path: Path) -> None:
         self._path, self.malformed, self._torn = path, 0, b""
         try:
-            self._file = path.open("rb", buffering=0)
+            self._file: BinaryIO = open_regular(path, buffering=0)
         except OSError as error:
             raise CostModelError(
                 f"A service must append its latencies to a file, but {path} cannot be read "
@@ -290,7 +292,7 @@ class LatencyLog:
             if there.st_ino == read.st_ino and read.st_size >= self._file.tell():
                 return False
             self._file.close()
-            self._file, self._torn, self._skips = self._path.open("rb", buffering=0), b"", False
+            self._file, self._torn, self._skips = open_regular(self._path, buffering=0), b"", False
             return True
         return False
 
