@@ -49,9 +49,7 @@ def check_budgets(value: object) -> tuple[int, ...]:
     Returns:
         The numbers; none for the whole device.
     """
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    given: tuple[object, ...] = () if value is None else tuple(value) if several else (value,)  # type: ignore[arg-type]
-    budgets = tuple(check_whole("sms", each, 1) for each in given)
+    budgets = tuple(check_whole("sms", each, 1) for each in _values(value))
     if len(set(budgets)) < len(budgets):
         raise InvalidArgumentError(f"sms must be distinct numbers of SMs, but got {shorten(budgets)}.")
     return budgets
@@ -75,9 +73,7 @@ def check_kind(name: str, value: object, kind: type | UnionType, what: str) -> N
 
 def check_texts(name: str, value: object) -> tuple[str, ...]:
     """Check that an argument is a name, several, or None for none, and give them in a tuple."""
-    several = isinstance(value, Iterable) and not isinstance(value, str)
-    given: tuple[object, ...] = () if value is None else tuple(value) if several else (value,)  # type: ignore[arg-type]
-    return tuple(check_text(name, each) for each in given)
+    return tuple(check_text(name, each) for each in _values(value))
 
 
 def check_text(name: str, value: object, most: int = 1000) -> str:
@@ -113,3 +109,10 @@ def check_share(name: str, value: object) -> float:
     if not 0.0 < check_number(name, value) < 1.0:
         raise InvalidArgumentError(f"{name} must be a share above 0 and below 1, but got {value}.")
     return float(value)  # type: ignore[arg-type]
+
+
+def _values(value: object) -> tuple[object, ...]:
+    """The values of an argument that is one, several, or None for none."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)

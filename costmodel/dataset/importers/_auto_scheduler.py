@@ -9,21 +9,18 @@ versions of TVM have no auto_scheduler, and none is needed to read its logs.
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from costmodel.dataset.importers._autotvm import TvmPlatforms, TvmResult
+from costmodel.dataset.importers._autotvm import TvmPlatforms, TvmResult, read_tvm_log
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import EntryError, to_factors
 from costmodel.dataset.sources._foreign import workload_of_arguments
-from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file
-from costmodel.dataset.sources._source import FileContents, Origin, Reject
-from costmodel.reading import read_lines
+from costmodel.dataset.sources._source import FileContents
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome
@@ -204,25 +201,13 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_auto_scheduler(file: InputFile, options: ReadOptions) -> FileContents:
-    where = find_platform_file(file.path, options.platform)
-    return FileContents.of(file.path, _entries(file.path, where))
-
-
-def _entries(path: Path, where: PlatformFile | None) -> Iterator[Measurement | Reject]:
-    """Read a log, one line at a time. Where a target names no device, the file of the platform has to.
-
-    Raises:
-        CostModelError: The file cannot be read, or nothing says the platform.
-    """
-    origin = Origin.of(path)
-    platforms = TvmPlatforms(path, where, origin, "auto_scheduler_log")
-    for number, line in read_lines(path, "a log of auto_scheduler"):
-        if line.startswith((b"#", b" ")):
-            continue
-        try:
-            yield _measurement(_parsed(line), platforms)
-        except EntryError as error:
-            yield origin.reject(str(error), line.decode(errors="replace"), number)
+    return read_tvm_log(
+        file,
+        options,
+        "auto_scheduler",
+        lambda line, platforms: _measurement(_parsed(line), platforms),
+        comments=(b"#", b" "),
+    )
 
 
 def _parsed(line: bytes) -> _Record:

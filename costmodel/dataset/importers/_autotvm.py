@@ -9,7 +9,7 @@ A result and a target are as in logs of auto_scheduler.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -135,6 +135,42 @@ class TvmPlatforms:
         return msgspec.structs.replace(platform, software=software)
 
 
+def read_tvm_log(
+    file: InputFile,
+    options: ReadOptions,
+    tool: str,
+    measurement: Callable[[bytes, TvmPlatforms], Measurement],
+    comments: tuple[bytes, ...] = (),
+) -> FileContents:
+    """Read a log of one of TVM's tuners. Where a target names no device, the file of the platform has to.
+
+    Args:
+        file: The log.
+        options: How to read it.
+        tool: Name of the tuner.
+        measurement: Makes the measurement of a line, or raises an ``EntryError``.
+        comments: What the lines begin with that hold no record.
+
+    Raises:
+        CostModelError: While it is read: it cannot be, or nothing says the platform.
+    """
+    path = file.path
+    where = find_platform_file(path, options.platform)
+
+    def entries() -> Iterator[Measurement | Reject]:
+        origin = Origin.of(path)
+        platforms = TvmPlatforms(path, where, origin, f"{tool.lower()}_log")
+        for number, line in read_lines(path, f"a log of {tool}"):
+            if line.startswith(comments):
+                continue
+            try:
+                yield measurement(line, platforms)
+            except EntryError as error:
+                yield origin.reject(str(error), line.decode(errors="replace"), number)
+
+    return FileContents.of(path, entries())
+
+
 def _device_kind(target: str) -> DeviceKind:
     kind, *_ = target.split() or [""]
     if kind not in _KINDS:
@@ -185,23 +221,7 @@ class _Record(msgspec.Struct):
 
 
 def read_autotvm(file: InputFile, options: ReadOptions) -> FileContents:
-    where = find_platform_file(file.path, options.platform)
-    return FileContents.of(file.path, _entries(file.path, where))
-
-
-def _entries(path: Path, where: PlatformFile | None) -> Iterator[Measurement | Reject]:
-    """Read a log, one line at a time. Where a target names no device, the file of the platform has to.
-
-    Raises:
-        CostModelError: The file cannot be read, or nothing says the platform.
-    """
-    origin = Origin.of(path)
-    platforms = TvmPlatforms(path, where, origin, "autotvm_log")
-    for number, line in read_lines(path, "a log of AutoTVM"):
-        try:
-            yield _measurement(_parse(line), platforms)
-        except EntryError as error:
-            yield origin.reject(str(error), line.decode(errors="replace"), number)
+    return read_tvm_log(file, options, "AutoTVM", lambda line, where: _measurement(_parse(line), where))
 
 
 def _parse(line: bytes) -> _Record:
