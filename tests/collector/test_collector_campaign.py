@@ -396,15 +396,19 @@ def test_a_disk_that_fills_up_later_ends_the_run_with_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All workloads run at once; what one of them meets must not come as a group of errors."""
-    collector = FakeCollector(seconds=0.0)
+    synced: list[int] = []
+    fsync = os.fsync
 
-    def fsync(_: int) -> None:
-        if len(collector.batches) > 5:
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def fill_up(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == CampaignFolder(tmp_path).store:
+            if len(synced) == 5:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            synced.append(descriptor)
+        fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fill_up)
     with pytest.raises(CostModelError, match=r"Cannot write record store .*: No space left on device"):
-        campaign(tmp_path, collector=collector).run()
+        campaign(tmp_path).run()
     monkeypatch.undo()
     kept = stored(CampaignFolder(tmp_path))
     assert kept
