@@ -19,21 +19,40 @@ _CLASSES = {
 SOURCES = tuple(_CLASSES)
 
 
-def open_sources(names: Sequence[str]) -> tuple[KernelSource, ...]:
+def open_sources(names: Sequence[str], families: Sequence[str] = ()) -> tuple[KernelSource, ...]:
     """Return the sources of these names, without loading anything heavy.
 
+    Args:
+        names: Names of sources.
+        families: Places of families of one's own, which the sources ``triton`` and ``cuda`` make too.
+
     Raises:
-        CostModelError: If there is no source of a name.
+        CostModelError: If there is no source of a name, or none of the sources makes a family's kernels.
     """
     unknown = [name for name in names if name not in _CLASSES]
     if unknown:
         raise CostModelError(f"Sources must be among {', '.join(SOURCES)}, but got {', '.join(unknown)}.")
-    return tuple(_open(_CLASSES[name]) for name in names)
+    places = _places_by_source(families) if families else {}
+    if unmade := places.keys() - set(names):
+        raise CostModelError(
+            f"Families of one's own must be of the sources {', '.join(names)}, but "
+            f"{', '.join(places[min(unmade)])} is of {min(unmade)}: name that source too."
+        )
+    return tuple(_open(_CLASSES[name], *([places[name]] if name in places else [])) for name in names)
 
 
-def _open(place: str) -> KernelSource:
+def _places_by_source(families: Sequence[str]) -> dict[str, list[str]]:
+    from costmodel.kernels.triton._source import is_family_place
+
+    places: dict[str, list[str]] = {}
+    for place in families:
+        places.setdefault("triton" if is_family_place(place) else "cuda", []).append(place)
+    return places
+
+
+def _open(place: str, *arguments: object) -> KernelSource:
     module, _, name = place.partition(":")
-    source: KernelSource = getattr(import_module(module), name)()
+    source: KernelSource = getattr(import_module(module), name)(*arguments)
     return source
 
 

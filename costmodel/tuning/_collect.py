@@ -18,7 +18,6 @@ from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.errors import CostModelError
-from costmodel.kernels._sources import open_sources
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.report._progress import Progress
@@ -153,7 +152,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
     elif start_from is not None:
         _take_first_rounds(folder, config, start_from)
     draw = propose_candidates if candidates is None else None
-    sources = open_sources(config.sources)
+    sources = config.open_sources()
     runner = _RUNNERS[config.runner](
         sources=sources, timing=config.timing, kernels=folder.kernels, devices=devices, engine=engine
     )
@@ -206,7 +205,7 @@ def _take_candidates(folder: CampaignFolder, config: CampaignConfig, candidates:
 
 def _kernels_of(dataset: DatasetLike, config: CampaignConfig) -> dict[str, list[Candidate]]:
     """Return the kernels in a dataset of each workload of a campaign, from the campaign's sources."""
-    sources = open_sources(config.sources)
+    sources = config.open_sources()
     kernels: dict[str, list[Candidate]] = {workload.name: [] for workload in config.parsed_workloads}
     for candidate in load_dataset(dataset, workloads=config.workloads, facts=LATENCIES).candidates:
         if candidate.workload.name in kernels and any(source.is_of(candidate) for source in sources):

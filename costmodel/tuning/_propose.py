@@ -16,7 +16,6 @@ from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sample import sample_from_starts
-from costmodel.kernels._sources import open_sources
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform, part_of
 from costmodel.records._workload import Workload
@@ -119,7 +118,7 @@ def _propose_for(request: _Request, workload: Workload) -> int:
 def _round(request: _Request, workload: Workload, round_: int, known: Sequence[Candidate]) -> list[Candidate]:
     """The candidates of a round, of every source that makes the workload."""
     config = request.config
-    sources = [each for each in open_sources(config.sources) if each.makes(workload, config.runner)]
+    sources = [each for each in config.open_sources() if each.makes(workload, config.runner)]
     return [each for source in sources for each in _of_source(request, source, workload, round_, known)]
 
 

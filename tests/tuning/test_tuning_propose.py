@@ -8,7 +8,7 @@ from fake_records import fake_measurements
 from msgspec.structs import replace
 
 import costmodel
-from costmodel.collector import CampaignConfig
+from costmodel.collector import CampaignConfig, find_campaign
 from costmodel.collector.campaign._config import KernelPlan
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.dataset.table._read import dataset_from_measurements
@@ -127,3 +127,13 @@ def test_a_device_of_another_kind_is_refused(model: Path, tmp_path: Path) -> Non
     with pytest.raises(CostModelError, match=r"a cpu campaign measures on, but got NVIDIA H100 .* runs cuda"):
         propose(cpu, tmp_path / "out", model, device=H100)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_campaign_measures_families_of_ones_own(model: Path, tmp_path: Path) -> None:
+    families = (str(Path(__file__).parents[1] / "kernels" / "triton_kernels" / "own" / "scale"),)
+    config = replace(CONFIG, workloads=("triton.scale-m64-n1000",), sources=("triton",), families=families)
+    assert propose(config, tmp_path / "out", model, workers=1).kernels == {"triton.scale-m64-n1000": 6}
+    with pytest.raises(CostModelError, match="scale-m64-n1000 must be something that triton can make"):
+        find_campaign(replace(config, families=()))
+    with pytest.raises(CostModelError, match=r"must be of the sources metaschedule, but .*scale is of tri"):
+        find_campaign(replace(config, sources=("metaschedule",)))

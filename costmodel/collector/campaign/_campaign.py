@@ -19,7 +19,6 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.campaign._schedule import Batch, CampaignSchedule
 from costmodel.collector.runners._base import Request
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._sources import open_sources
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Platform
@@ -131,7 +130,7 @@ class _Run:
     ) -> None:
         self._config, self._collector, self._folder = config, collector, folder
         self._draw, self._schedule, self._store = draw, schedule, store
-        self._sources = open_sources(config.sources)
+        self._sources = config.open_sources()
         self._by_workload: dict[str, list[Measurement]] = {w.name: [] for w in config.parsed_workloads}
         self._waiting: set[Future[Any]] = set()
         self._stopped = False

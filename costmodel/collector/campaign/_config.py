@@ -10,6 +10,7 @@ from costmodel.arguments import MOST_SEED
 from costmodel.collector.device._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
+from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import open_sources, source_for
 from costmodel.reading import Whole32, read_toml
 from costmodel.records._identity import content_id
@@ -66,6 +67,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         sms: SM budgets (threads on a CPU).
         kernels: Which kernels are measured.
         sources: Kernel sources. Each workload gets the kernels of every source that makes it.
+        families: Places of families of one's own, as ``costmodel tune`` takes them.
         seed: Seed of every random draw.
         repeat_share: Fraction of the measurements that are repeated later, to determine the noise (A/A).
         side_by_side: Number of kernels of a workload that are timed together, interleaved.
@@ -86,6 +88,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sms: tuple[Count, ...]
     kernels: KernelPlan
     sources: tuple[str, ...] = ("metaschedule",)
+    families: tuple[str, ...] = ()
     seed: Annotated[int, msgspec.Meta(ge=0, le=MOST_SEED)] = 0
     repeat_share: Share = 0.1
     side_by_side: Count = 8
@@ -121,7 +124,7 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, values in lists.items():
             if not values or len(set(values)) < len(values):
                 raise CostModelError(f"{name} must list at least one, each once, but got {list(values)}.")
-        sources = open_sources(self.sources)
+        sources = self.open_sources()
         for workload in self.parsed_workloads:
             source_for(workload, self.runner, sources)
             for shape in self.left_out:
@@ -139,6 +142,14 @@ class CampaignConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 "kernels.good_at must name one or more of the SM budgets in sms when there are rounds, "
                 f"but got {list(self.kernels.good_at)}."
             )
+
+    def open_sources(self) -> tuple[KernelSource, ...]:
+        """Return the kernel sources, which make the families too.
+
+        Raises:
+            CostModelError: If there is no such source or family.
+        """
+        return open_sources(self.sources, self.families)
 
     @property
     def parsed_workloads(self) -> tuple[Workload, ...]:
