@@ -20,8 +20,8 @@ from .tuning._evaluate import evaluate as evaluate
 from .tuning._places import Cpu as Cpu
 from .tuning._places import Gpu as Gpu
 from .tuning._places import Replay as Replay
-from .tuning._prior import Prior as Prior
 from .tuning._request import Goal as Goal
+from .tuning._request import Prior as Prior
 from .tuning._request import SearchSettings as SearchSettings
 from .tuning._result import TuneResult as TuneResult
 from .tuning._training import train as train

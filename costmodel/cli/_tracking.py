@@ -125,7 +125,7 @@ class TrialLog:
 
     def add(self, trial: "Trial") -> None:
         """Log one."""
-        from costmodel.tuning.report._describe import describe_trial
+        from costmodel.tuning._describe import describe_trial
 
         self._source = self._source or trial.candidate.source
         if trial.candidate.source == self._source:

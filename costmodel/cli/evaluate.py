@@ -197,7 +197,7 @@ def evaluate(
     from costmodel.dataset.splits._make import SplitRecipe
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
-    from costmodel.evaluation._describe import describe_report
+    from costmodel.evaluation._report import describe_report
     from costmodel.tuning._evaluate import Across
     from costmodel.tuning._evaluate import evaluate as run_evaluation
 

@@ -320,12 +320,11 @@ def tune(
     """
     from costmodel.dataset._used import describe_used_dataset
     from costmodel.dataset.table._read import load_dataset
+    from costmodel.tuning._describe import describe_page, describe_search
     from costmodel.tuning._knowledge import NOTHING
-    from costmodel.tuning._prior import Prior
-    from costmodel.tuning._request import Goal, SearchSettings
+    from costmodel.tuning._page import page_of
+    from costmodel.tuning._request import Goal, Prior, SearchSettings
     from costmodel.tuning._tune import tune as search
-    from costmodel.tuning.report._describe import describe_page, describe_search
-    from costmodel.tuning.report._page import page_of
 
     goal = Goal(
         budgets_of(sms),

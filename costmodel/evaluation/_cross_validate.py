@@ -1,8 +1,8 @@
 """Train on one side of each fold, choose on the other, and evaluate the choices task by task."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -16,22 +16,22 @@ from costmodel.dataset.splits._folds import Fold, draw_rows, select_whole_device
 from costmodel.dataset.splits._make import Split, SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.evaluation._few_shot import FewShot, measure_in_turn
+from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation._judge import (
     KS,
     RANDOM,
     WHOLE_DEVICE,
     TestedTask,
     judge,
+    judge_random,
     prediction_at,
     tested_tasks,
     whole_device_latency,
 )
 from costmodel.evaluation._report import EvaluationReport
-from costmodel.evaluation._results import Results, table_of
 from costmodel.evaluation._sides import SharedTasks, leave_out_lone_configs, novelty, put_apart, sample_tasks
 from costmodel.features._extract import COLUMNS
-from costmodel.learners._base import Learner
+from costmodel.learners._base import Learner, Prediction
 from costmodel.report._progress import Progress
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._plan import Posterior, shortlist
@@ -116,6 +116,56 @@ def evaluate_across(  # noqa: PLR0913 (settings, all with defaults)
     joined, fold = put_apart(used[:-1], used[-1], shared_tasks)
     report = _HeldOut.of(joined, (fold,), tasks, few_shot).judge(models, "another dataset", "workload")
     return replace(report, remarks=(*remarks, *report.remarks))
+
+
+@dataclass
+class Results:
+    """Rows of a report's tables, as they come."""
+
+    tasks: list[dict[str, Any]] = field(default_factory=list)
+    shots: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, learner: str, run: int, task: TestedTask, result: dict[str, Any]) -> None:
+        """Add what was found of a task without measurements."""
+        self.tasks.append({"learner": learner, "run": run, **task.facts, **result})
+
+    def add_shots(self, learner: str, run: int, task: TestedTask, results: Iterable[dict[str, Any]]) -> None:
+        """Add what was found of a task after each number of measurements."""
+        self.shots += ({"learner": learner, "run": run, **task.facts, **result} for result in results)
+
+    def add_references(
+        self, tasks: Sequence[TestedTask], whole_s: FloatArray, few_shot: FewShot | None, draws: FloatArray
+    ) -> None:
+        """Add both references; the whole device's choice may know measurements that no learner has.
+
+        Args:
+            tasks: Those of a fold.
+            whole_s: ``(n,)`` latency of each tested row's candidate on the whole device; inf if not measured.
+            few_shot: How tasks are measured; None if they are not.
+            draws: ``(n,)`` numbers by which the tested rows are drawn, see ``measure_in_turn``.
+        """
+        has_parts = not all(task.facts["whole_device"] for task in tasks)
+        for task in tasks:
+            self._add_random(task, few_shot)
+            if has_parts and np.isfinite(whole_s[task.at]).any():
+                by_whole = Fixed(Prediction(-whole_s[task.at]))
+                self._add_whole_device(task, by_whole, few_shot, draws[task.at])
+
+    def _add_random(self, task: TestedTask, few_shot: FewShot | None) -> None:
+        self.add(RANDOM, 0, task, judge_random(task.latency_s))
+        if few_shot:
+            self.add_shots(RANDOM, 0, task, measure_at_random(task.latency_s, few_shot))
+
+    def _add_whole_device(
+        self, task: TestedTask, by_whole: Fixed, few_shot: FewShot | None, draws: FloatArray
+    ) -> None:
+        self.add(WHOLE_DEVICE, 0, task, judge(by_whole.prediction, task.latency_s))
+        if few_shot:
+            blank = np.zeros((task.at.size, 0))
+            turns = measure_in_turn(
+                by_whole, by_whole.adapt, blank, task.latency_s, plan=few_shot, draws=draws
+            )
+            self.add_shots(WHOLE_DEVICE, 0, task, turns)
 
 
 def _fewer(dataset: Dataset, used: Dataset) -> int:
@@ -275,3 +325,12 @@ def _settings(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_settings(item) for item in value]
     return value
+
+
+def table_of(results: list[dict[str, Any]], learners: Sequence[str]) -> pd.DataFrame:
+    """One row a result, learner by learner in this order."""
+    table = pd.DataFrame(results)
+    if table.empty:
+        return table
+    place = {name: i for i, name in enumerate(learners)}
+    return table.iloc[np.argsort(table["learner"].map(place), kind="stable")].reset_index(drop=True)

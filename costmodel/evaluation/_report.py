@@ -1,8 +1,8 @@
 """The report of an evaluation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from costmodel.errors import CostModelError
-from costmodel.evaluation import _tables
+from costmodel.evaluation import _statistics
 from costmodel.evaluation._draw import plot_report
 from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import EPS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
+from costmodel.report._table import TextTable
+from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 if TYPE_CHECKING:
     from costmodel.report._figures import NotebookFigure
+
 
 NOTE = (
     "Score@k: best latency / best latency among the k chosen first: those of the best scores, or of the list "
@@ -99,7 +102,7 @@ class EvaluationReport:
     @cached_property
     def best_learner(self) -> str | None:
         """The learner with the highest mean Score@1; None if only references were evaluated."""
-        return _tables.best_learner(self)
+        return _statistics.best_learner(self)
 
     def summary(self) -> pd.DataFrame:
         """Return one row per learner: mean Score@k with 95% intervals, medians, 10th percentiles, and more.
@@ -107,11 +110,11 @@ class EvaluationReport:
         ``gap_recovered`` also has an interval. ``n_eps``, ``regret_error`` and ``latency_error`` are medians
         over tasks, ``latency_bias`` is a geometric mean, and ``seconds`` covers learning and predicting.
         """
-        return _tables.summary_table(self)
+        return _statistics.summary_table(self)
 
     def statistics(self) -> list[dict[str, Any]]:
         """Return the summary as nested JSON values, with the mean Score@k of each run."""
-        return _tables.learner_statistics(self)
+        return _statistics.learner_statistics(self)
 
     def against(self, baseline: str | None = None) -> list[dict[str, Any]]:
         """Return paired differences from a baseline on the same tasks and win rates, per other learner.
@@ -127,19 +130,19 @@ class EvaluationReport:
             raise CostModelError(
                 f"The baseline must be among the learners, {', '.join(self.learners)}, but got {name!r}."
             )
-        return _tables.comparison(self, name)
+        return _statistics.comparison(self, name)
 
     def by_budget(self) -> pd.DataFrame:
         """Return ``score_at_1`` (mean and median) and ``gap_recovered`` per learner and SM budget."""
-        return _tables.table_by(self, ["sms_granted"])
+        return _statistics.table_by(self, ["sms_granted"])
 
     def by_device(self) -> pd.DataFrame:
         """Return the columns of ``by_budget`` per learner and device."""
-        return _tables.table_by(self, ["device"])
+        return _statistics.table_by(self, ["device"])
 
     def by_novelty(self) -> pd.DataFrame:
         """Return the columns of ``by_budget`` per learner and kind of novelty (see ``novelty``)."""
-        return _tables.table_by(self, list(NOVELTY))
+        return _statistics.table_by(self, list(NOVELTY))
 
     def by_shots(self) -> pd.DataFrame:
         """Return means over tasks and runs, per learner and number of measurements.
@@ -148,7 +151,7 @@ class EvaluationReport:
         measurements until within 5% and 1% of the best, are in the last row of each learner. Empty if nothing
         was measured.
         """
-        return _tables.table_by_shots(self)
+        return _statistics.table_by_shots(self)
 
     def by_coverage(self) -> pd.DataFrame:
         """Return the coverage of intervals over all tasks, by device and by SM budget.
@@ -157,7 +160,7 @@ class EvaluationReport:
         ``sms_granted``), ``of`` (its value), and the results of ``coverage``. All configs count without
         measurements; after measurements, only the unmeasured ones. Empty if no learner predicts intervals.
         """
-        return _tables.table_by_coverage(self)
+        return _statistics.table_by_coverage(self)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return all tables by name; tables without data are empty."""
@@ -242,3 +245,80 @@ class EvaluationReport:
     def _counted(self) -> str:
         learners = sum(name not in (RANDOM, WHOLE_DEVICE) for name in self.learners)
         return f"{learners} learner{'s' * (learners != 1)} on {self.tasks['task'].nunique():,} tasks"
+
+
+_SCORES = tuple(f"score_at_{k}" for k in KS)
+_NUMBERS = ("regret_error", "n_eps", "latency_error", "latency_bias", "gap_recovered", "coverage")
+
+
+def describe_report(report: EvaluationReport) -> Iterator[Item]:
+    """Metrics by learner, tables by task, pictures, and one run below for each learner."""
+    summary = sorted(report.statistics(), key=lambda entry: -entry["score_at_1"]["mean"])
+    yield Note(_note(report, summary))
+    for score in ("score_at_1", "score_at_10"):
+        yield from (Metric(f"{score}/{entry['learner']}", entry[score]["mean"]) for entry in summary)
+    for name in ("gap_recovered", "latency_error"):
+        yield from (Metric(f"{name}/{entry['learner']}", entry[name]) for entry in summary)
+    if report.best_learner:
+        yield Tag("headline", f"score_at_1/{report.best_learner}")
+    tables = report.tables()
+    for name, table in tables.items():
+        yield Table(f"tables/{name}.csv", table)
+    if report.partial_budgets:
+        yield Artifact("plots/by_budget.png", partial(report.plot, by="budget"))
+    if report.few_shot:
+        yield Artifact("plots/by_measurements.png", partial(report.plot, by="shots"))
+    for entry in summary:
+        yield ChildRun(entry["learner"], _learner(report, tables, entry))
+
+
+def _learner(
+    report: EvaluationReport, tables: Mapping[str, pd.DataFrame], entry: Mapping[str, Any]
+) -> Iterator[Item]:
+    """Everything about one learner; curves are over SM budgets, over measurements and over runs."""
+    name = entry["learner"]
+    yield Parameter("learner", name)
+    yield Parameter("split", report.split)
+    yield Tag("headline", "score_at_1")
+    yield Metric("tasks", entry["tasks"])
+    for score in _SCORES:
+        runs = entry["runs"][score]
+        if len(runs) > 1:
+            yield from (Metric(f"by_run/{score}", value, run) for run, value in enumerate(runs))
+        low, high = entry[score]["mean_ci95"]
+        ends = {"": entry[score]["mean"], "_low": low, "_high": high, "_p10": entry[score]["p10"]}
+        yield from (Metric(f"{score}{end}", value) for end, value in ends.items())
+    yield from (Metric(number, entry[number]) for number in _NUMBERS)
+    if name in report.seconds:
+        yield Metric("learning_s", report.seconds[name])
+    yield from _curve(tables["by_budget"], name, "sms_granted", "by_sms", ("score_at_1", "gap_recovered"))
+    yield from _curve(tables["by_shots"], name, "shots", "by_measurements", ("score_after", "score_at_1"))
+    yield Table("tables/tasks.csv", report.tasks[report.tasks["learner"] == name])
+
+
+def _curve(
+    table: pd.DataFrame, learner: str, step: str, group: str, columns: tuple[str, ...]
+) -> Iterator[Metric]:
+    """Columns of a table as metrics whose step is another column."""
+    if table.empty:
+        return
+    for row in table[table["learner"] == learner].to_dict("records"):
+        yield from (Metric(f"{group}/{column}", row[column], int(row[step])) for column in columns)
+
+
+def _note(report: EvaluationReport, summary: list[dict[str, Any]]) -> str:
+    """The result as a table in Markdown, and what the numbers mean."""
+    rows = []
+    for entry in summary:
+        score, (low, high) = entry["score_at_1"]["mean"], entry["score_at_1"]["mean_ci95"]
+        rows.append(
+            (
+                entry["learner"],
+                f"{score:.3f} [{low:.2f}, {high:.2f}]",
+                f"{entry['score_at_10']['mean']:.3f}",
+                "" if pd.isna(entry["gap_recovered"]) else f"{entry['gap_recovered']:.2f}",
+            )
+        )
+    table = TextTable("", ("learner", "Score@1 [95 %]", "Score@10", "gap recovered"), rows)
+    shown = table.to_markdown(is_text=True)
+    return f"**{report.split}**: means over {summary[0]['tasks']} tasks\n\n{shown}\n\n{NOTE}"

@@ -30,8 +30,7 @@ from costmodel.service._status import Answer
 from costmodel.service._store import JobStore, TaskProgress
 from costmodel.tuning._collect import collect
 from costmodel.tuning._places import Cpu, Gpu, Place, Replay
-from costmodel.tuning._prior import Prior
-from costmodel.tuning._request import SearchSettings
+from costmodel.tuning._request import Prior, SearchSettings
 from costmodel.tuning._tune import tune
 
 # A worker with nothing to do looks for work so often.

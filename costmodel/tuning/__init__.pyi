@@ -7,9 +7,9 @@ from ._places import Beside as Beside
 from ._places import Cpu as Cpu
 from ._places import Gpu as Gpu
 from ._places import Replay as Replay
-from ._prior import Prior as Prior
 from ._propose import propose as propose
 from ._request import Goal as Goal
+from ._request import Prior as Prior
 from ._request import SearchSettings as SearchSettings
 from ._result import TuneResult as TuneResult
 from ._shipped import pretrain as pretrain

@@ -10,8 +10,7 @@ from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.collector.runners._wrapped import RecordedRunner
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.tuning._places import Beside, Cpu, Gpu, Place, Replay, find_place
-from costmodel.tuning._prior import Prior
-from costmodel.tuning._request import Goal, SearchSettings
+from costmodel.tuning._request import Goal, Prior, SearchSettings
 
 _GOAL = ("objective", "weights", "portfolio", "free_sms")
 _PRIOR = ("model", "learn_from", "start_from", "learner", "keep_twins_apart")

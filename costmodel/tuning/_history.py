@@ -12,7 +12,7 @@ from costmodel.records._workload import Workload
 from costmodel.search.spaces._base import SearchSpace
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
-from costmodel.tuning._prior import Prior
+from costmodel.tuning._request import Prior
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
 
 

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 from costmodel.report._table import TextTable
 from costmodel.search._search import Search
 from costmodel.search._trial import Trial
-from costmodel.tuning.report._answer import answer
-from costmodel.tuning.report._curves import CHOSEN, BudgetCurve
-from costmodel.tuning.report._figures import plot_curves
-from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._page import page_of, result_values, write_report
-from costmodel.tuning.report._tables import kernels_table, trials_frame, trials_table
+from costmodel.tuning._answer import answer
+from costmodel.tuning._figures import plot_curves
+from costmodel.tuning._findings import CHOSEN, BudgetCurve, Findings
+from costmodel.tuning._page import (
+    kernels_table,
+    page_of,
+    result_values,
+    trials_frame,
+    trials_table,
+    write_report,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,14 +23,7 @@ from costmodel.search._tune import tune_together
 from costmodel.search.samplers._model import ModelSampler
 from costmodel.search.spaces._base import SearchSpace
 from costmodel.transfer.prediction._model import Model
-from costmodel.tuning._former import translate_keywords
-from costmodel.tuning._history import PriorKnowledge, open_history
-from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
-from costmodel.tuning._prior import Prior
-from costmodel.tuning._request import Goal, SearchSettings
-from costmodel.tuning._result import TuneResult
-from costmodel.tuning._subject import Subject, subject_of
-from costmodel.tuning.report._curves import (
+from costmodel.tuning._findings import (
     CHOSEN,
     WHOLE_CHOICE,
     BudgetCurve,
@@ -38,6 +31,12 @@ from costmodel.tuning.report._curves import (
     recorded_curves,
     searched_curves,
 )
+from costmodel.tuning._former import translate_keywords
+from costmodel.tuning._history import PriorKnowledge, open_history
+from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
+from costmodel.tuning._request import Goal, Prior, SearchSettings
+from costmodel.tuning._result import TuneResult
+from costmodel.tuning._subject import Subject, subject_of
 
 # Beside three others on an H100, the kernel that won was at worst 8 % behind the best.
 _FINALISTS = 3

@@ -1,7 +1,8 @@
 import pytest
 
 from costmodel.collector import ReplayRunner
-from costmodel.tuning.report._curves import (
+from costmodel.tuning._figures import plot_curves
+from costmodel.tuning._findings import (
     BEST_KNOWN,
     CHOSEN,
     WHOLE_CHOICE,
@@ -9,7 +10,6 @@ from costmodel.tuning.report._curves import (
     measured_curve,
     recorded_curves,
 )
-from costmodel.tuning.report._figures import plot_curves
 
 pytestmark = pytest.mark.white_box
 

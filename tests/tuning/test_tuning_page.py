@@ -14,7 +14,8 @@ from costmodel.search._objective import ObjectiveName
 from costmodel.search._portfolio import BudgetRange
 from costmodel.search._provenance import Provenance
 from costmodel.testing import landscape_platform
-from costmodel.tuning.report._curves import (
+from costmodel.tuning._figures import PredictedPoints, ProgressCurve
+from costmodel.tuning._findings import (
     BEST_KNOWN,
     BEST_MEASURED,
     CHOSEN,
@@ -23,8 +24,7 @@ from costmodel.tuning.report._curves import (
     recorded_curves,
     searched_curves,
 )
-from costmodel.tuning.report._figures import PredictedPoints, ProgressCurve
-from costmodel.tuning.report._page import SearchReport, render_report, write_report
+from costmodel.tuning._page import SearchReport, render_report, write_report
 
 pytestmark = pytest.mark.white_box
 

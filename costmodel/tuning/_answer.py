@@ -9,8 +9,17 @@ from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.search._objective import FreeSms
 from costmodel.search._portfolio import served_s
 from costmodel.search._result import SearchResult
-from costmodel.tuning.report._curves import BEST_KNOWN, LIBRARY, WHOLE_CHOICE
-from costmodel.tuning.report._findings import Findings, budget, decisions, microseconds, milliseconds, origin
+from costmodel.tuning._findings import (
+    BEST_KNOWN,
+    LIBRARY,
+    WHOLE_CHOICE,
+    Findings,
+    budget,
+    decisions,
+    microseconds,
+    milliseconds,
+    origin,
+)
 
 
 def answer(found: Findings) -> tuple[str, ...]:

@@ -10,11 +10,9 @@ import numpy as np
 from costmodel.search._provenance import Provenance
 from costmodel.search._trial import Trial
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
-from costmodel.tuning.report._curves import BEST_KNOWN, WHOLE_CHOICE
-from costmodel.tuning.report._figures import plot_curves, plot_predictions, plot_progress
-from costmodel.tuning.report._findings import Findings
-from costmodel.tuning.report._page import SearchReport, write_report
-from costmodel.tuning.report._tables import trials_frame
+from costmodel.tuning._figures import plot_curves, plot_predictions, plot_progress
+from costmodel.tuning._findings import BEST_KNOWN, WHOLE_CHOICE, Findings
+from costmodel.tuning._page import SearchReport, trials_frame, write_report
 
 # Names of a metric, and the curve of another choice that the latency found is divided by.
 _RATIOS = {"latency_over_best_known": BEST_KNOWN, "latency_over_whole_choice": WHOLE_CHOICE}

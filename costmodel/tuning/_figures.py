@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.tuning.report._curves import (
+from costmodel.tuning._findings import (
     BEST_KNOWN,
     BEST_MEASURED,
     CHOSEN,

@@ -1,1 +1,0 @@
-"""What a search shows: sentences, tables, pictures, a page, tracked items."""
