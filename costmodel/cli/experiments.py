@@ -15,9 +15,8 @@ from costmodel.errors import CostModelError
 from costmodel.report._progress import duration
 
 if TYPE_CHECKING:
-    from costmodel.tracking._base import RunRecord
+    from costmodel.tracking._base import Comparison, Difference, RunRecord
     from costmodel.tracking._mlflow import MlflowTracker
-    from costmodel.tracking._read import Comparison, Difference
 
 
 _COLOURS = {"FINISHED": "green", "RUNNING": "blue", "FAILED": "red", "KILLED": "yellow"}
@@ -177,7 +176,7 @@ def show(
     Examples:
     - `costmodel experiments show 3f2a`
     """
-    from costmodel.tracking._read import find_run
+    from costmodel.tracking._base import find_run
 
     tracker = open_tracker(tracking_uri)
     runs = _runs(tracker)
@@ -200,7 +199,7 @@ def compare(
     Examples:
     - `costmodel experiments compare 3f2a 90bc`
     """
-    from costmodel.tracking._read import compare_runs, find_run
+    from costmodel.tracking._base import compare_runs, find_run
 
     known = _runs(open_tracker(tracking_uri))
     found = compare_runs([find_run(known, run) for run in runs])

@@ -16,7 +16,7 @@ from costmodel.evaluation._few_shot import FewShot
 from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable
 from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
 
 if TYPE_CHECKING:

@@ -1,2 +1,2 @@
+from ._page import TextTable as TextTable
 from ._progress import Progress as Progress
-from ._table import TextTable as TextTable

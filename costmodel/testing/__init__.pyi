@@ -7,6 +7,7 @@ from ._landscapes import gpu_landscape as gpu_landscape
 from ._landscapes import landscape_latency as landscape_latency
 from ._landscapes import landscape_platform as landscape_platform
 from ._learner_contract import LEARNER_CHECKS as LEARNER_CHECKS
+from ._learner_contract import TRANSFER_CHECKS as TRANSFER_CHECKS
 from ._learner_contract import check_learner as check_learner
 from ._learner_contract import contract_rows as contract_rows
 from ._runner_contract import RUNNER_CHECKS as RUNNER_CHECKS
@@ -14,4 +15,3 @@ from ._runner_contract import RunnerCase as RunnerCase
 from ._source_contract import SOURCE_CHECKS as SOURCE_CHECKS
 from ._source_contract import SourceCase as SourceCase
 from ._tracker_contract import TRACKER_CHECKS as TRACKER_CHECKS
-from ._transfer_contract import TRANSFER_CHECKS as TRANSFER_CHECKS

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from costmodel.files import write_whole
-from costmodel.report._page import figure_html, web_page
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable, figure_html, web_page
 from costmodel.search._objective import FreeSms, ObjectiveName
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable
 from costmodel.search._search import Search
 from costmodel.search._trial import Trial
 from costmodel.tuning._answer import answer

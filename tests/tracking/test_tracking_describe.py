@@ -7,6 +7,7 @@ from recorded_tracker import RecordedTracker
 
 from costmodel.errors import CostModelError
 from costmodel.tracking import Artifact, Metric, Parameter, tracked_run
+from costmodel.tracking._base import compare_runs, find_run
 from costmodel.tracking._describe import (
     describe_commit,
     describe_config,
@@ -14,7 +15,6 @@ from costmodel.tracking._describe import (
     describe_folder,
 )
 from costmodel.tracking._items import Note
-from costmodel.tracking._read import compare_runs, find_run
 from costmodel.tracking._uri import how_to_look, resolve_tracking_uri
 
 pytestmark = pytest.mark.white_box

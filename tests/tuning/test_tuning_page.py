@@ -8,7 +8,7 @@ import pytest
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.records import Outcome
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable
 from costmodel.search import Objective, SearchResult, Trial
 from costmodel.search._objective import ObjectiveName
 from costmodel.search._portfolio import BudgetRange

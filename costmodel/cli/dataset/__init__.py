@@ -1,11 +1,9 @@
 """``costmodel dataset``: makes datasets of measurements, checks, splits, compares and exports them."""
 
 from costmodel.cli._options import CommandGroup
-from costmodel.cli.dataset._build import append, build, merge
-from costmodel.cli.dataset._describe import describe, diff
-from costmodel.cli.dataset._export import export
+from costmodel.cli.dataset._build import append, build, export, merge
+from costmodel.cli.dataset._describe import describe, diff, validate
 from costmodel.cli.dataset._split import split
-from costmodel.cli.dataset._validate import validate
 
 app = CommandGroup()
 for _command in (build, merge, append, validate, describe, split, diff, export):

@@ -11,7 +11,7 @@ from costmodel.dataset.table._files import SUMS_NAME
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME, SCHEMA
 from costmodel.files import find_config, write_whole
 from costmodel.reading import read_json, read_toml
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable
 
 HEADER_NAME = "card.json"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.dataset.publish._describe import DatasetDescription, Quantiles
 from costmodel.dataset.publish._tasks import Coverage, Task
-from costmodel.report._table import TextTable
+from costmodel.report._page import TextTable
 
 
 def summary_tables(description: DatasetDescription) -> tuple[TextTable, ...]:

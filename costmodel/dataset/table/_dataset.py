@@ -23,7 +23,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
-from costmodel.report._table import facts_html
+from costmodel.report._page import facts_html
 
 # Columns of a row that hold one value each.
 _SCALARS = (

@@ -18,7 +18,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
-from costmodel.report._table import facts_html
+from costmodel.report._page import facts_html
 from costmodel.transfer._base import StorableModel, TransferModel
 from costmodel.transfer._metadata import ModelMetadata
 from costmodel.transfer._store import MOST_BYTES, StoredModel, read_model, write_model
