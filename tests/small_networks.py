@@ -11,7 +11,7 @@ def _image(layout: str, n: int, channels: int, size: int) -> tuple[int, ...]:
 def _chain(*blocks: Any) -> Any:
     from tvm.relax.frontend import nn
 
-    from costmodel.workloads.networks._layers import Layer
+    from costmodel.workloads._network_layers import Layer
 
     class Chain(Layer):
         def __init__(self) -> None:
@@ -26,21 +26,21 @@ def _chain(*blocks: Any) -> Any:
 
 
 def _bottlenecks(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._vision import Bottleneck
+    from costmodel.workloads._network_models import Bottleneck
 
     blocks = [Bottleneck(layout, 8, 4, 2), Bottleneck(layout, 16, 4, 1)]
     return _chain(*blocks), {"x": _image(layout, 2, 8, 9)}
 
 
 def _inverted_residuals(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._vision import InvertedResidual
+    from costmodel.workloads._network_models import InvertedResidual
 
     blocks = [InvertedResidual(layout, 6, 4, 2, 2), InvertedResidual(layout, 4, 4, 3, 1)]
     return _chain(*blocks), {"x": _image(layout, 1, 6, 8)}
 
 
 def _inception(layout: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._vision import Inception
+    from costmodel.workloads._network_models import Inception
 
     return Inception(layout, 6, (4, 3, 5, 2, 4, 3)), {"x": _image(layout, 1, 6, 7)}
 
@@ -52,21 +52,21 @@ def _bert(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
 
 
 def _prefill(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._transformers import Prefill
+    from costmodel.workloads._network_models import Prefill
 
     shapes = {"x": (10, 24), "cosine": (10, 4), "sine": (10, 4), "mask": (10, 10)}
     return Prefill(24, 6, 3, 40, 1), shapes
 
 
 def _decode(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._transformers import Decode
+    from costmodel.workloads._network_models import Decode
 
     shapes = {"x": (1, 24), "cosine": (1, 4), "sine": (1, 4), "keys": (3, 9, 4), "values": (3, 9, 4)}
     return Decode(24, 6, 3, 40, 1), shapes
 
 
 def _dlrm(_: str) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    from costmodel.workloads.networks._dlrm import TABLES, WIDTH, Dlrm
+    from costmodel.workloads._network_models import TABLES, WIDTH, Dlrm
 
     return Dlrm(), {"numbers": (3, 13), "embeddings": (3, TABLES, WIDTH)}
 
@@ -86,7 +86,7 @@ SMALL = tuple(_SMALL)
 def export_small(name: str, dtype: str) -> Any:
     """The network's Relax module."""
     from costmodel.workloads import export_network
-    from costmodel.workloads.networks._layers import layout_for
+    from costmodel.workloads._network_layers import layout_for
 
     network, shapes = _SMALL[name](layout_for(dtype))
     return export_network(network, dtype, **shapes)

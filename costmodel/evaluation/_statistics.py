@@ -1,6 +1,4 @@
-"""Statistics of a report, as tables: by learner, by group of tasks, by number of measurements.
-
-Intervals are of 95 %, by a bootstrap over clusters of tasks."""
+"""Statistics of a report, as tables, with 95 % intervals by a bootstrap over clusters of tasks."""
 
 from typing import TYPE_CHECKING, Any
 

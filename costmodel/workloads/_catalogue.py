@@ -62,8 +62,7 @@ def extract_workloads(network: str, dtype: str) -> Extraction:
     if network not in NETWORKS:
         raise CostModelError(f"The network must be one of {', '.join(NETWORKS)}, but got {network!r}.")
     try:
-        from costmodel.workloads._fuse import fuse_operators, kernel_calls
-        from costmodel.workloads._recognise import recognise
+        from costmodel.workloads._recognise import fuse_operators, kernel_calls, recognise
     except ModuleNotFoundError as error:
         raise MissingExtraError("Extracting workloads", "tvm") from error
     module = fuse_operators(NETWORKS[network](dtype))

@@ -20,8 +20,8 @@ _DLRM_BATCHES = (32, 256, 2048)
 
 
 def _export_vision(name: str, batch: int, dtype: str) -> Any:
-    from costmodel.workloads.networks._layers import export_network, layout_for
-    from costmodel.workloads.networks._vision import GoogLeNet, MobileNetV2, ResNet50
+    from costmodel.workloads._network_layers import export_network, layout_for
+    from costmodel.workloads._network_models import GoogLeNet, MobileNetV2, ResNet50
 
     layout = layout_for(dtype)
     network = {"resnet50": ResNet50, "mobilenet_v2": MobileNetV2, "googlenet": GoogLeNet}[name](layout)
@@ -30,16 +30,16 @@ def _export_vision(name: str, batch: int, dtype: str) -> Any:
 
 
 def _export_bert(name: str, tokens: int, dtype: str) -> Any:
-    from costmodel.workloads.networks._layers import export_network
-    from costmodel.workloads.networks._transformers import Bert
+    from costmodel.workloads._network_layers import export_network
+    from costmodel.workloads._network_models import Bert
 
     size, heads, layers = _BERT_SIZES[name]
     return export_network(Bert(size, heads, layers), dtype, x=(tokens, size))
 
 
 def _export_prefill(name: str, tokens: int, dtype: str) -> Any:
-    from costmodel.workloads.networks._layers import export_network
-    from costmodel.workloads.networks._transformers import Prefill
+    from costmodel.workloads._network_layers import export_network
+    from costmodel.workloads._network_models import Prefill
 
     size, heads, *_ = _DECODER_SIZES[name]
     turns = (tokens, size // heads)
@@ -48,8 +48,8 @@ def _export_prefill(name: str, tokens: int, dtype: str) -> Any:
 
 
 def _export_decode(name: str, seen: int, dtype: str) -> Any:
-    from costmodel.workloads.networks._layers import export_network
-    from costmodel.workloads.networks._transformers import Decode
+    from costmodel.workloads._network_layers import export_network
+    from costmodel.workloads._network_models import Decode
 
     size, heads, key_heads, *_ = _DECODER_SIZES[name]
     turns, cache = (1, size // heads), (key_heads, seen - 1, size // heads)
@@ -58,8 +58,8 @@ def _export_decode(name: str, seen: int, dtype: str) -> Any:
 
 
 def _export_dlrm(batch: int, dtype: str) -> Any:
-    from costmodel.workloads.networks._dlrm import TABLES, WIDTH, Dlrm
-    from costmodel.workloads.networks._layers import export_network
+    from costmodel.workloads._network_layers import export_network
+    from costmodel.workloads._network_models import TABLES, WIDTH, Dlrm
 
     return export_network(Dlrm(), dtype, numbers=(batch, 13), embeddings=(batch, TABLES, WIDTH))
 

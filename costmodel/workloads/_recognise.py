@@ -6,6 +6,7 @@ frontends write the same in several, see ``Form``. A transpose in front of a pro
 indexes its operand by.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain, product
@@ -14,12 +15,11 @@ from typing import Any, NamedTuple
 
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax, tirx, topi, transform
 from tvm.relax import op
 
 from costmodel.records._operators import OPERATORS, Operator
 from costmodel.records._workload import DTYPE_BYTES, Workload
-from costmodel.workloads._fuse import fuse_operators
 
 _STRIDES = (1, 2, 3, 4)
 _ANNOTATIONS = ("global_symbol", "op_pattern", "tirx.noalias")
@@ -310,3 +310,34 @@ _STEPS: Mapping[str, Callable[..., Any]] = {
     "gelu": op.nn.gelu,
     "silu": op.nn.silu,
 }
+
+
+def _softmax(builder: Any, call: Any) -> Any:
+    """Softmax with sums in float32: a sum of many float16 exponentials would stop growing."""
+
+    def softmax(x: Any) -> Any:
+        if x.dtype == "float32":
+            return topi.nn.softmax(x, axis=call.attrs.axis)
+        return topi.cast(topi.nn.softmax(topi.cast(x, "float32"), axis=call.attrs.axis), x.dtype)
+
+    return builder.call_te(softmax, call.args[0])
+
+
+def fuse_operators(module: Any) -> Any:
+    """The module with one TIR function a kernel, called by ``forward``."""
+    passes = transform.Sequential(
+        [
+            relax.transform.LegalizeOps({"relax.nn.softmax": _softmax}),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.FuseOps(),
+            relax.transform.FuseTIR(),
+        ]
+    )
+    return passes(module)
+
+
+def kernel_calls(module: Any) -> Counter[str]:
+    """How often ``forward`` calls each TIR function of a fused module, by the function's name."""
+    bindings = [binding for block in module["forward"].body.blocks for binding in block.bindings]
+    calls = [binding.value for binding in bindings if isinstance(binding.value, relax.Call)]
+    return Counter(call.args[0].name_hint for call in calls if call.op.name == "relax.call_tir")

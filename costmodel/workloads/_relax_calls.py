@@ -12,9 +12,8 @@ from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records._workload import Workload
-from costmodel.workloads._calls import ModuleCall
-from costmodel.workloads._fuse import fuse_operators
-from costmodel.workloads._recognise import recognise
+from costmodel.workloads._programs import ModuleCall
+from costmodel.workloads._recognise import fuse_operators, recognise
 
 # The function that a model is, by what frontends and exporters call it.
 _ENTRIES = ("main", "forward")

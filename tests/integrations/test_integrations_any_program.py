@@ -20,7 +20,7 @@ from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
-from costmodel.workloads._fuse import fuse_operators
+from costmodel.workloads._recognise import fuse_operators
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 

@@ -11,7 +11,7 @@ from costmodel.planner import FirstKnown, RecordedLatencies, RooflineLatencies, 
 from costmodel.planner._latencies import KernelTable, Latencies
 from costmodel.planner.graphs._kernel_graph import DependencyKind
 from costmodel.records import Workload
-from costmodel.workloads._calls import calls_of
+from costmodel.workloads._programs import calls_of
 
 tvm = pytest.importorskip("tvm")
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

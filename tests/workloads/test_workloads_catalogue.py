@@ -104,7 +104,7 @@ def test_extraction_gives_what_is_shipped(network: str, dtype: str) -> None:
 @pytest.mark.tvm
 def test_every_kernel_is_told() -> None:
     pytest.importorskip("tvm")
-    from costmodel.workloads._fuse import fuse_operators, kernel_calls
+    from costmodel.workloads._recognise import fuse_operators, kernel_calls
 
     for network in ("mobilenet_v2-n1", "dlrm-n32"):
         told = extract_workloads(network, "float32")

@@ -22,8 +22,7 @@ DTYPES = ("float32", "float16")
 @cache
 def kernels_of(network: str, dtype: str) -> dict[str, tuple[Any, Workload | None]]:
     """Each kernel by name, with what it is recognised as."""
-    from costmodel.workloads._fuse import fuse_operators, kernel_calls
-    from costmodel.workloads._recognise import recognise
+    from costmodel.workloads._recognise import fuse_operators, kernel_calls, recognise
 
     module = fuse_operators(export_small(network, dtype))
     return {name: (module[name], recognise(module[name])) for name in kernel_calls(module)}
@@ -120,7 +119,7 @@ def legalised(build: Any, *shapes: tuple[int, ...]) -> Any:
     """The one kernel of a Relax function."""
     from tvm import relax
 
-    from costmodel.workloads._fuse import fuse_operators
+    from costmodel.workloads._recognise import fuse_operators
 
     builder = relax.BlockBuilder()
     inputs = [relax.Var(f"x{i}", relax.TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
@@ -208,8 +207,7 @@ def recognised_of(module: Any) -> set[str]:
     """Names of the workloads that a Relax module consists of."""
     from tvm import relax
 
-    from costmodel.workloads._fuse import fuse_operators
-    from costmodel.workloads._recognise import recognise
+    from costmodel.workloads._recognise import fuse_operators, recognise
 
     kernels = [
         each for each in fuse_operators(module).functions.values() if not isinstance(each, relax.Function)

@@ -1,4 +1,4 @@
-"""``costmodel dataset build|merge|append|export``: datasets from records and files, and files from datasets."""
+"""``costmodel dataset build|merge|append|export``: datasets from files, and files from datasets."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``costmodel dataset describe|diff|validate``: what a dataset holds, how two differ, what is wrong with files."""
+"""``costmodel dataset describe|diff|validate``: what datasets hold, and what is wrong with files."""
 
 import os
 from collections.abc import Iterable

@@ -9,7 +9,7 @@ from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.reading import detect, is_file
 from costmodel.report._progress import track
-from costmodel.workloads._calls import ModuleCall, calls_of, read_calls
+from costmodel.workloads._programs import ModuleCall, calls_of, read_calls
 
 if TYPE_CHECKING:
     from costmodel.planner._latencies import KernelLatency, Latencies

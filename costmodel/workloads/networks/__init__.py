@@ -1,1 +1,0 @@
-"""Well-known networks and their blocks, written in ``tvm.relax.frontend.nn``. Loads TVM."""
