@@ -43,6 +43,14 @@ def write_whole(path: Path, content: bytes) -> None:
         raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
 
 
+def cache_folder(name: str) -> Path:
+    """Return a folder of this user for what can be made again: ``~/.cache/costmodel/<name>``.
+
+    ``$XDG_CACHE_HOME`` replaces ``~/.cache``.
+    """
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "costmodel" / name
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.

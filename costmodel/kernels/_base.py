@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._design_space import DesignSpace
+from costmodel.kernels._read_facts import Reading
 from costmodel.kernels._reference import make_arguments, reference_output, tolerance_of
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
@@ -70,6 +71,21 @@ class KernelSource(ABC):
             architecture: Architecture of the device, such as ``sm_90``.
             folder: Folder of the artifact, whose name is the candidate's id followed by ``artifact``.
         """
+
+    def read(
+        self, candidate: Candidate, kind: TargetKind, architecture: str, cache: Path | None = None
+    ) -> Reading:
+        """Read what a candidate's kernel does from its intermediate code, which is not compiled further.
+
+        Runs in a build worker; what fails is a note.
+
+        Args:
+            candidate: A candidate of a space of this source.
+            kind: Kind of device.
+            architecture: Architecture of the device, such as ``sm_90``.
+            cache: Folder where intermediate code is kept; None keeps none.
+        """
+        return Reading(note=f"{self.name} has no kernel of {candidate.space} that it can read.")
 
     def arguments(self, workload: Workload) -> list[NDArray[Any]]:
         """Return a kernel's arguments in order, equal in every process; one without axes is passed by value.

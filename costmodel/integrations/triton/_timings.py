@@ -11,6 +11,7 @@ from typing import Literal
 import triton
 from msgspec.structs import replace
 
+from costmodel.files import cache_folder
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
@@ -67,7 +68,7 @@ def open_store(path: Path | str | None) -> TimingStore:
 def _usual_path() -> Path:
     if named := os.environ.get(STORE_VARIABLE):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "costmodel" / "triton.jsonl"
+    return cache_folder("triton.jsonl")
 
 
 @cache

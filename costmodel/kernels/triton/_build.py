@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from costmodel.kernels._artifact import (
     build_artifact,
     write_artifact,
 )
+from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import check_launch, check_shared_bytes
 from costmodel.kernels.family._module import load_module
@@ -33,6 +34,9 @@ from costmodel.kernels.triton._family import (
     WARP_THREADS,
     TritonFamily,
 )
+from costmodel.kernels.triton._lower import Lowering, Specialization, make_source
+from costmodel.kernels.triton._read import ReadLaunch, read_kernel
+from costmodel.kernels.triton._walk import Argument, Array
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
@@ -188,15 +192,8 @@ def _compiled(
     """
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
-    function = getattr(load_module(family.kernel), family.function)
-    source = ASTSource(
-        fn=function,
-        signature={name: _type(parameter) for name, parameter in parameters.items()},
-        constexprs={name: each.value for name, each in parameters.items() if isinstance(each, Constant)},
-        attrs={(i,): _DIVISIBLE for i, each in enumerate(parameters.values()) if _is_divisible(each)},
-    )
+    source = make_source(_function(family), specialise(parameters, options))
     target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
     with tempfile.TemporaryFile() as log, _messages_in(log):
         try:
@@ -208,6 +205,42 @@ def _compiled(
             said = [line.strip() for line in str(error).splitlines() if line.strip()] or ["no message"]
             told = f"{type(error).__name__}: {said[-1]}"
             raise CompileError(told, f"{error}\n{log.read().decode(errors='replace')}") from error
+
+
+def specialise(parameters: Mapping[str, KernelParameter], options: Mapping[str, Any]) -> Specialization:
+    """Return what a kernel with these parameters is compiled for."""
+    return Specialization(
+        signature={name: _type(parameter) for name, parameter in parameters.items()},
+        constants={name: each.value for name, each in parameters.items() if isinstance(each, Constant)},
+        attributes={(i,): _DIVISIBLE for i, each in enumerate(parameters.values()) if _is_divisible(each)},
+        options=options,
+    )
+
+
+def read_triton_family(
+    family: TritonFamily, candidate: Candidate, architecture: str, cache: Path | None
+) -> Reading:
+    """Read the facts of a candidate, see ``read_kernel``."""
+    workload, config = candidate.workload, candidate.config
+    geometry = family.geometry(workload, ConfigBatch.from_configs(workload, [config]).decisions, 1)
+    parameters = list_parameters(family, workload, config, _dtypes(family, workload))
+    options, sizes = choose_options(config), family.array_bytes(workload)
+    arguments = [_argument(each, sizes) for each in parameters.values() if not isinstance(each, Constant)]
+    x, y, z = geometry.grid[0].tolist()
+    launch = ReadLaunch(arguments, (x, y, z), int(geometry.block[0, 0]) // WARP_THREADS)
+    lowering = Lowering(_function(family), specialise(parameters, options), architecture)
+    return read_kernel(lowering, launch, cache)
+
+
+def _argument(parameter: Pointer | PassedValue, sizes: Sequence[int]) -> Argument:
+    if isinstance(parameter, PassedValue):
+        return parameter.value
+    to = parameter.to
+    return Array(to.size_bytes if isinstance(to, Scratch) else sizes[to.position])
+
+
+def _function(family: TritonFamily) -> Any:
+    return getattr(load_module(family.kernel), family.function)
 
 
 def _launched(

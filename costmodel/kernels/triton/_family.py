@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,8 +21,8 @@ from costmodel.kernels.family._formula import Expression, Formula
 from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.reading import read_text
-from costmodel.records._candidate import KernelLaunch
-from costmodel.records._workload import Workload
+from costmodel.records._candidate import Candidate, KernelLaunch
+from costmodel.records._workload import DTYPE_BYTES, Workload
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -185,6 +186,15 @@ class TritonFamily:
             and list(workload.dims) == list(self.dims)
         )
 
+    def has(self, candidate: Candidate) -> bool:
+        """Tell whether a candidate's config is one of its own parameters."""
+        decisions = candidate.config.decisions
+        return (
+            self.computes(candidate.workload)
+            and decisions.keys() == self.choices.keys()
+            and all(decisions[name] in choices for name, choices in self.choices.items())
+        )
+
     def space(self, workload: Workload | None = None) -> FamilySpace:
         """Return the configs for a workload; for that of its own dims if None."""
         return FamilySpace(self, workload or self.workload())
@@ -240,13 +250,27 @@ class TritonFamily:
 
     def array_types(self, workload: Workload) -> dict[str, str]:
         """Element type of each array of a workload of its own, as NumPy names them; made once a process."""
-        if workload.name not in self._types:
+        return {name: dtype for name, (dtype, _) in self._made(workload).items()}
+
+    def array_bytes(self, workload: Workload) -> tuple[int, ...]:
+        """Size of each argument of a workload, in the order of its arguments."""
+        if not self.operators:
+            return tuple(size for _, size in self._made(workload).values())
+        operator, dims = workload.operator, workload.dims
+        shapes = (*operator.inputs(dims).values(), operator.output(dims))
+        return tuple(math.prod(shape) * DTYPE_BYTES[workload.dtype] for shape in shapes)
+
+    def _made(self, workload: Workload) -> dict[str, tuple[str, int]]:
+        """Element type and bytes of each array of a workload of its own; made once a process."""
+        if workload.name not in self._arrays:
             made = self.make_arrays(workload)
-            self._types[workload.name] = {name: str(array.dtype) for name, array in made.items()}
-        return self._types[workload.name]
+            self._arrays[workload.name] = {
+                name: (str(each.dtype), each.nbytes) for name, each in made.items()
+            }
+        return self._arrays[workload.name]
 
     @cached_property
-    def _types(self) -> dict[str, dict[str, str]]:
+    def _arrays(self) -> dict[str, dict[str, tuple[str, int]]]:
         return {}
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:

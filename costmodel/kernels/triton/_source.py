@@ -6,9 +6,10 @@ from pathlib import Path
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._artifact import Built
+from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.family._module import load_module
 from costmodel.kernels.family._source import FamilySource
-from costmodel.kernels.triton._build import build_triton_family
+from costmodel.kernels.triton._build import build_triton_family, read_triton_family
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.reading import is_file, is_folder, read_text
 from costmodel.records._candidate import Candidate
@@ -78,6 +79,24 @@ class TritonSource(FamilySource):
     def compile(family: TritonFamily, candidate: Candidate, architecture: str, folder: Path) -> Built:
         """Compile a candidate with Triton."""
         return build_triton_family(family, candidate, architecture, folder)
+
+    def read(
+        self, candidate: Candidate, kind: TargetKind, architecture: str, cache: Path | None = None
+    ) -> Reading:
+        """Read a candidate's facts in Triton's IR.
+
+        Where the family was changed since, the kernel is read as it is now, if it still has the config.
+        """
+        try:
+            named = candidate.space.rpartition("-")[0]
+            families = [each for each in self.families if each.space_name.rpartition("-")[0] == named]
+            families.sort(key=lambda each: each.space_name != candidate.space)
+            for family in families:
+                if isinstance(family, TritonFamily) and family.has(candidate):
+                    return read_triton_family(family, candidate, architecture, cache)
+        except Exception as error:  # noqa: BLE001 (of a user's file: the kernel stays unread)
+            return Reading(note=describe_failure(error))
+        return super().read(candidate, kind, architecture, cache)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for Triton."""

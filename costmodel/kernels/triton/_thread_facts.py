@@ -1,0 +1,154 @@
+"""What one thread does, counted in Triton's second dialect (TTGIR), where tiles have layouts.
+
+What a layout makes several threads do alike counts for each of them.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from costmodel.kernels.triton._ir import Operation, Type
+from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
+from costmodel.kernels.triton._live import most_live
+from costmodel.kernels.triton._program_facts import CONVERSIONS, SPECIAL
+from costmodel.kernels.triton._walk import Value, Walk
+
+_WIDEST_BYTES = 16
+_COPY = "ttg.async_copy_global_to_local"
+_COPIES = (_COPY, "ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather")
+_COUNTED = (
+    *(
+        "thread_float_ops",
+        "thread_special_ops",
+        "thread_convert_ops",
+        "thread_integer_ops",
+        "thread_scalar_ops",
+    ),
+    *("thread_loads", "thread_load_bytes", "thread_copies", "thread_copy_bytes", "thread_stores"),
+    *("thread_store_bytes", "thread_atomics", "access_bytes", "replicated_load_bytes", "thread_tensor_flops"),
+    *("is_group_product", "shared_load_words", "shared_store_words", "conversions", "converted_elements"),
+    *("barriers", "shuffles", "cross_warp_reductions", "copies_ahead"),
+)
+
+
+class ThreadCounter:
+    """Counts what one thread does.
+
+    Args:
+        layouts: How tiles are spread over threads.
+    """
+
+    def __init__(self, layouts: Layouts) -> None:
+        self.found: dict[str, float] = defaultdict(float)
+        self._layouts = layouts
+
+    def enter_loop(self, operation: Operation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
+        """Count nothing: loops are counted in the first dialect."""
+
+    def facts(self, walk: Walk) -> dict[str, float]:
+        """Return what was counted on a walk."""
+        live = most_live(walk.module.kernel, self._layouts.words_of_thread)
+        return {**{name: self.found[name] for name in _COUNTED}, "thread_live_words": live}
+
+    def count(
+        self, operation: Operation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
+    ) -> None:
+        """Count an operation."""
+        name, kind, times = operation.name, results[0].type, walk.times
+        elements = self._layouts.of_thread(kind) if kind.shape else 0.0
+        if name in ("tt.load", "tt.store"):
+            self._access(name.partition(".")[2], operands[0].type.pointee, times)
+        elif name in _COPIES:
+            self._copy(operation, operands, times)
+        elif name.startswith("tt.atomic"):
+            self.found["thread_atomics"] += max(1.0, elements) * times
+        elif name in ("tt.reduce", "tt.scan"):
+            self._reduce(operation, operands, times)
+        elif name in ("tt.dot", "ttng.warp_group_dot"):
+            self._product(operation, operands, kind, times)
+        elif name.startswith("ttg.") or name == "gpu.barrier":
+            self._exchange(operation, operands, kind, times)
+        elif name in SPECIAL:
+            self.found["thread_special_ops"] += elements * times
+        elif name in CONVERSIONS:
+            self.found["thread_convert_ops"] += elements * times
+        elif name.startswith(("arith.", "math.", "tt.addptr", "tt.clampf", "tt.mulhiui")):
+            self._elementwise(operation, kind, elements, times)
+
+    def _elementwise(self, operation: Operation, kind: Type, elements: float, times: float) -> None:
+        if operation.name == "arith.constant":
+            return
+        is_whole = kind.is_integer or kind.is_pointer or kind.element == "index"
+        if kind.shape:
+            self.found["thread_integer_ops" if is_whole else "thread_float_ops"] += elements * times
+        else:
+            self.found["thread_scalar_ops"] += times
+
+    def _access(self, kind: str, tile: Type, times: float) -> None:
+        elements, element = max(1.0, self._layouts.of_thread(tile)), tile.bits / 8
+        width = min(_WIDEST_BYTES, element * (self._layouts.vector(tile) if tile.shape else 1))
+        self.found[f"thread_{kind}s"] += max(1.0, elements * element / width) * times
+        self.found[f"thread_{kind}_bytes"] += elements * element * times
+        self._narrowest(tile, width)
+        if kind == "load" and tile.shape:
+            repeated = elements * self._layouts.threads - tile.size
+            self.found["replicated_load_bytes"] += repeated * element * times
+
+    def _copy(self, operation: Operation, operands: Sequence[Value], times: float) -> None:
+        tile = operands[0].type.pointee if operands[0].type.is_pointer else operation.types[-1]
+        elements, element = self._layouts.of_thread(tile), tile.bits / 8
+        if operation.name != _COPY:  # one thread asks for a whole tile
+            self.found["thread_copies"] += times
+            self.found["thread_copy_bytes"] += tile.bytes / self._layouts.threads * times
+            return
+        width = min(_WIDEST_BYTES, element * (operation.number("contiguity") or 1))
+        self.found["thread_copies"] += max(1.0, elements * element / width) * times
+        self.found["thread_copy_bytes"] += elements * element * times
+        self._narrowest(tile, width)
+
+    def _narrowest(self, tile: Type, width: float) -> None:
+        if tile.size > WARP_THREADS:
+            self.found["access_bytes"] = min(self.found["access_bytes"] or _WIDEST_BYTES, width)
+
+    def _reduce(self, operation: Operation, operands: Sequence[Value], times: float) -> None:
+        source, axis = operands[0].type, operation.number("axis") or 0
+        elements = self._layouts.of_thread(source)
+        warps, lanes = self._layouts.along(source, axis)
+        work = sum(each.name.startswith(("arith.", "math.")) for each in operation.inside())
+        rows = max(1.0, elements * warps * lanes / source.shape[axis])
+        steps = math.log2(lanes) * (1 if operation.name == "tt.reduce" else 2)
+        self.found["thread_float_ops"] += elements * work * times
+        self.found["shuffles"] += steps * rows * len(operands) * times
+        self.found["cross_warp_reductions"] += (warps > 1) * times
+        self.found["barriers"] += 2 * (warps > 1) * times
+
+    def _product(self, operation: Operation, operands: Sequence[Value], kind: Type, times: float) -> None:
+        depth = operation.types[0].shape[-1] if operation.types else operands[0].type.shape[-1]
+        flops = 2 * self._layouts.of_thread(kind) * depth * times
+        if self._layouts.is_product(kind):
+            self.found["thread_tensor_flops"] += flops
+            group = float(self._layouts.group_products(kind))
+            self.found["is_group_product"] = max(self.found["is_group_product"], group)
+        else:
+            self.found["thread_float_ops"] += flops / 2
+
+    def _exchange(self, operation: Operation, operands: Sequence[Value], kind: Type, times: float) -> None:
+        """Count what goes through shared memory, and who waits for whom."""
+        name = operation.name
+        if name == "ttg.convert_layout":
+            source = operation.types[0]
+            if source.layout != kind.layout and kind.size > 1:
+                self.found["conversions"] += times
+                self.found["converted_elements"] += self._layouts.of_thread(kind) * times
+                self.found["barriers"] += times
+        elif name in ("ttg.local_alloc", "ttg.local_store"):
+            if operands and operands[0].type.shape:  # an allocation without one holds nothing yet
+                self.found["shared_store_words"] += self._layouts.words_of_thread(operands[0].type) * times
+                self.found["barriers"] += times
+        elif name == "ttg.local_load":
+            self.found["shared_load_words"] += self._layouts.words_of_thread(kind) * times
+        elif name == "ttg.async_wait":
+            self.found["copies_ahead"] = max(self.found["copies_ahead"], operation.number("num") or 0)
+            self.found["barriers"] += times
+        elif "barrier" in name:
+            self.found["barriers"] += times

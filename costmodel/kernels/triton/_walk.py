@@ -1,0 +1,451 @@
+"""Walks a kernel's IR as one program runs it: loops with the trips that arguments tell, branches as taken.
+
+What is computed from arguments and the program's place in the grid is known; so are addresses, as offsets of
+elements. What was loaded is not: bounds, addresses and branches that depend on it are guessed, and counted.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from costmodel.kernels.triton._integers import Number, compute, constant_of
+from costmodel.kernels.triton._ir import Module, Operation, Region, Type, parameters_of
+
+GUESSED_TRIPS = 8
+_MOST_TRIPS = 2**40
+_SPREAD = 7919  # elements between those that are gathered: none shares a sector with the next
+_AXES = "xyz"
+
+
+@dataclass(frozen=True)
+class Array:
+    """An argument that is a pointer.
+
+    Attributes:
+        bytes: Size of the array; 0 if it is not known.
+    """
+
+    bytes: int = 0
+
+
+Argument = Array | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What is known of a value.
+
+    Attributes:
+        type: Its type.
+        number: Its value, or for pointers the offset in elements; None if it is unknown.
+        array: Position of the argument that it points into; -1 if it is no pointer or into anything.
+        depth: How many of the loops around it it varies in.
+        is_guess: Whether data decide the number.
+        share: Probability that a truth decided by data holds.
+        waits: Loads that follow one another before it is known.
+        is_counter: Whether it is what an atomic addition found.
+        by_program: Whether it depends on the program's place in the grid.
+    """
+
+    type: Type
+    number: Number | None = None
+    array: int = -1
+    depth: int = 0
+    is_guess: bool = False
+    share: float = 1.0
+    waits: float = 0.0
+    is_counter: bool = False
+    by_program: bool = False
+
+
+class Counter(Protocol):
+    """Counts operations as the walk comes by."""
+
+    def count(
+        self, operation: Operation, operands: Sequence[Value], results: Sequence[Value], walk: "Walk"
+    ) -> None:
+        """Count one operation."""
+
+    def enter_loop(self, operation: Operation, carried: Sequence[Value], trips: float, walk: "Walk") -> None:
+        """Count a loop that is about to be entered."""
+
+    def facts(self, walk: "Walk") -> dict[str, float]:
+        """Return what was counted on a walk."""
+
+
+@dataclass
+class Guesses:
+    """How many times the walk had to guess.
+
+    Attributes:
+        bounds: Loops whose trips are unknown.
+        branches: Branches that data decide.
+        unknown: Operations that the walk does not know.
+    """
+
+    bounds: int = 0
+    branches: int = 0
+    unknown: int = 0
+
+
+@dataclass
+class Walk:
+    """One walk.
+
+    Attributes:
+        module: What is walked.
+        arguments: What the kernel is called with, by position among those that are not compiled in.
+        grid: Programs along each axis.
+        program: Place of the program in the grid.
+        counter: Counts.
+        follows_tensors: Whether tensors of indices are computed, and not scalars alone.
+        guesses: How often it had to guess.
+        depends_on_program: Whether the program's place decides how often a loop turns or what a branch does.
+        waits: Loads that followed one another so far.
+    """
+
+    module: Module
+    arguments: Sequence[Argument]
+    grid: tuple[int, int, int]
+    program: tuple[int, int, int]
+    counter: Counter
+    follows_tensors: bool = True
+    guesses: Guesses = field(default_factory=Guesses)
+    depends_on_program: bool = False
+    waits: float = 0.0
+    _values: dict[str, Value] = field(default_factory=dict)
+    _trips: list[float] = field(default_factory=list)
+    _share: float = 1.0
+    _silent: bool = False
+    _depth_of_calls: int = 0
+
+    def run(self) -> None:
+        """Walk the kernel."""
+        for position, (name, kind) in enumerate(parameters_of(self.module.kernel)):
+            given = self.arguments[position] if position < len(self.arguments) else None
+            self._values[name] = _passed(position, kind, given)
+        self._run(self.module.kernel.regions[0])
+
+    @property
+    def times(self) -> float:
+        """How often a program comes by the place where the walk is."""
+        return self.times_at(len(self._trips))
+
+    def times_at(self, depth: int) -> float:
+        """How often something changes that varies in so many of the loops around."""
+        return float(np.prod(self._trips[:depth], initial=self._share))
+
+    @property
+    def loops(self) -> int:
+        """How many loops are around."""
+        return len(self._trips)
+
+    def _run(self, region: Region) -> list[Value]:
+        """Walk a region; return what its last operation passes on."""
+        passed: list[Value] = []
+        for operation in region.operations:
+            operands = [self._values[name] for name in operation.operands if name in self._values]
+            if operation.name.endswith((".yield", ".return", "scf.condition")):
+                passed = operands
+                continue
+            step = _CONTROL.get(operation.name, Walk._step)
+            results = step(self, operation, operands)
+            self._values |= dict(zip(operation.results, results, strict=False))
+        return passed
+
+    def _step(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        """Do an operation that changes no flow of control."""
+        results = [self._result(operation, kind, operands) for kind in operation.result_types]
+        if operation.regions and operation.name not in ("tt.reduce", "tt.scan", "tt.map_elementwise"):
+            self.guesses.unknown += 1
+            for region in operation.regions:
+                self._run(region)
+        self.waits = max(self.waits, *(each.waits for each in results))
+        if not self._silent:
+            self.counter.count(operation, operands, results, self)
+        return results if operation.results else []
+
+    def _result(self, operation: Operation, kind: Type, operands: Sequence[Value]) -> Value:
+        depth = max((each.depth for each in operands), default=0)
+        waits = max((each.waits for each in operands), default=0.0)
+        guess = any(each.is_guess for each in operands)
+        by_program = any(each.by_program for each in operands)
+        known = Value(kind, None, -1, depth, guess, waits=waits, by_program=by_program)
+        rule = _RULES.get(operation.name, Walk._arithmetic)
+        return rule(self, operation, kind, known, operands)
+
+    def _constant(self, operation: Operation, kind: Type, known: Value, _: Sequence[Value]) -> Value:
+        number = constant_of(operation.text)
+        shaped = number if number is None or not kind.shape else np.full((1,) * len(kind.shape), number)
+        return replace(known, number=shaped)
+
+    def _place(self, operation: Operation, _: Type, known: Value, __: Sequence[Value]) -> Value:
+        """Where the program is in the grid, or how large that is."""
+        axis = _AXES.index(operation.text.split(":")[0].strip())
+        is_program = operation.name == "tt.get_program_id"
+        return replace(known, number=(self.program if is_program else self.grid)[axis], by_program=is_program)
+
+    def _reduced(self, _: Operation, kind: Type, known: Value, __: Sequence[Value]) -> Value:
+        return replace(known, is_guess=True, number=_zeros(kind)) if kind.is_integer else known
+
+    def _arithmetic(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+        if not (kind.is_integer or kind.is_pointer or kind.element == "index"):
+            return known
+        return replace(known, number=self._computed(operation, kind, operands))
+
+    def _computed(self, operation: Operation, kind: Type, operands: Sequence[Value]) -> Number | None:
+        if kind.shape and not self.follows_tensors:
+            return None
+        with np.errstate(all="ignore"):
+            return compute(operation, [each.number for each in operands], kind.shape)
+
+    def _loaded(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+        """What is in memory is unknown; whole numbers are taken to be far apart."""
+        kind = kind.pointee if operation.name == "tt.load" else kind
+        is_memory = operation.name != "ttg.local_load"
+        known = replace(known, type=kind, waits=known.waits + is_memory)
+        if not kind.is_integer:
+            return known
+        number: Number | None = 0
+        if kind.shape:
+            number = None if not self.follows_tensors else _scattered(kind)
+        return replace(known, number=number, is_guess=True, is_counter="atomic" in operation.name)
+
+    def _moved(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+        """Pointers keep their array; the offset of one is added to."""
+        arrays = [each.array for each in operands if each.array >= 0]
+        number: Number | None
+        if operation.name == "tt.addptr":
+            kind = operands[0].type if not operation.types else operation.types[0]
+            a, b = operands[0].number, operands[1].number
+            number = None if a is None or b is None else a + b
+        elif operation.name == "tt.bitcast":
+            number = operands[0].number
+        else:
+            number = self._computed(operation, kind, operands)
+        if kind.shape and not self.follows_tensors:
+            number = None
+        return replace(known, type=kind, number=number, array=arrays[-1] if arrays else -1)
+
+    def _compared(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+        number = self._computed(operation, kind, operands)
+        if not known.is_guess:
+            return replace(known, type=Type(kind.shape, "i1", kind.layout), number=number)
+        share = 1.0
+        limit = operands[1].number
+        if operands[0].is_counter and isinstance(limit, int) and limit > 0 and " eq," in f" {operation.text}":
+            share = 1.0 / (limit + 1)  # the last of those who arrive
+        truth = None if number is None else np.ones_like(number) if np.ndim(number) else 1
+        return replace(known, type=Type(kind.shape, "i1", kind.layout), number=truth, share=share)
+
+    def _for(self, operation: Operation, _: Sequence[Value]) -> list[Value]:
+        match = re.search(r"(%\S+) = (%\S+) to (%\S+) step (%[\w$.-]+(?:#\d+)?)", operation.text)
+        if match is None:
+            raise ValueError(f"scf.for must have bounds, but is {operation.text[:80]!r}")
+        low, high, step = (self._values[match[i]] for i in (2, 3, 4))
+        self._decides(low, high, step)
+        trips = self._count_trips(low, high, step)
+        header = operation.text.partition("iter_args(")[2].partition(") ->")[0]
+        pairs = re.findall(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)", header)
+        carried = [self._values[initial] for _, initial in pairs]
+        if trips <= 0:
+            return carried
+
+        def turn(number: int, passed: Sequence[Value]) -> list[Value]:
+            first, stride = low.number, step.number
+            at = first + number * stride if isinstance(first, int) and isinstance(stride, int) else None
+            index = replace(low, number=at, depth=self.loops, is_guess=low.is_guess or high.is_guess)
+            self._values[match[1]] = index
+            self._values |= dict(zip([name for name, _ in pairs], passed, strict=True))
+            return self._run(operation.regions[0])
+
+        return self._loop(operation, carried, trips, turn)
+
+    def _count_trips(self, low: Value, high: Value, step: Value) -> int:
+        numbers = [each.number for each in (low, high, step)]
+        if any(each.is_guess for each in (low, high, step)) or not all(isinstance(n, int) for n in numbers):
+            self.guesses.bounds += 1
+            return GUESSED_TRIPS
+        first, last, stride = (int(number) for number in numbers)  # type: ignore[arg-type]
+        return max(0, -(-(last - first) // max(1, stride)))
+
+    def _decides(self, *values: Value) -> None:
+        """Note whether the flow of control depends on the program."""
+        self.depends_on_program |= any(each.by_program for each in values)
+
+    def _loop(
+        self,
+        operation: Operation,
+        carried: Sequence[Value],
+        trips: int,
+        turn: Callable[[int, Sequence[Value]], list[Value]],
+    ) -> list[Value]:
+        """Walk the body of a loop: both turns of two, else that in the middle, which stands for all."""
+        if not self._silent:
+            self.counter.enter_loop(operation, carried, trips, self)
+        used = [self._values[name].waits for name in operation.free_names if name in self._values]
+        outside, begin = self.waits, max(used, default=0.0)
+        sampled = range(trips) if trips <= 2 else [trips // 2]
+        self._trips.append(trips / len(sampled))
+        inside = [replace(each, depth=self.loops, waits=begin) for each in carried]
+        passed: list[Value] = list(inside)
+        self.waits = begin
+        for number in sampled:
+            passed = turn(number, passed)
+        length = max(0.0, self.waits - begin) * trips / len(sampled)
+        self._trips.pop()
+        self.waits = max(outside, begin + length)
+        if trips > len(sampled):
+            passed = [_after(first, each, trips) for first, each in zip(inside, passed, strict=False)]
+        return [replace(each, depth=min(each.depth, self.loops), waits=begin + length) for each in passed]
+
+    def _while(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        before, body = operation.regions
+        names = re.findall(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)", operation.text)
+        carried = [self._values[initial] for _, initial in names]
+
+        def test(passed: Sequence[Value]) -> list[Value]:
+            self._values |= dict(zip([name for name, _ in names], passed, strict=True))
+            return self._run(before)
+
+        def turn(_: int, passed: Sequence[Value]) -> list[Value]:
+            condition, *told = test(passed)
+            del condition
+            self._values |= dict(zip(body.arguments, told, strict=False))
+            return self._run(body)
+
+        trips = self._count_turns(carried, test, turn)
+        if trips <= 0:
+            return test(carried)[1:]
+        last = self._loop(operation, carried, trips, turn)
+        was, self._silent = self._silent, True
+        try:
+            return test(last)[1:]
+        finally:
+            self._silent = was
+
+    def _count_turns(
+        self,
+        carried: Sequence[Value],
+        test: Callable[[Sequence[Value]], list[Value]],
+        turn: Callable[[int, Sequence[Value]], list[Value]],
+    ) -> int:
+        """Count the turns of a while loop whose numbers change by as much in each turn as in the first."""
+        was, self._silent = self._silent, True
+        try:
+            passed = turn(0, carried)
+
+            def goes_on(turns: int) -> bool | None:
+                at = [_after(first, each, turns) for first, each in zip(carried, passed, strict=False)]
+                truth = test(at)[0]
+                self._decides(truth)
+                return None if truth.number is None or truth.is_guess else bool(np.all(truth.number))
+
+            if goes_on(0) is None:
+                self.guesses.bounds += 1
+                return GUESSED_TRIPS
+            return _first_failure(goes_on)
+        finally:
+            self._silent = was
+
+    def _if(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        condition = operands[0]
+        self._decides(condition)
+        if condition.number is not None and not condition.is_guess:
+            taken = bool(np.all(condition.number))
+            regions = operation.regions[:1] if taken else operation.regions[1:]
+            passed = [self._run(region) for region in regions]
+            return passed[0] if passed else []
+        self.guesses.branches += condition.share == 1.0
+        first = condition.share if condition.share < 1.0 or len(operation.regions) == 1 else 0.5
+        whole, found = self._share, []
+        for region, share in zip(operation.regions, (first, 1.0 - first), strict=False):
+            self._share = whole * share
+            found.append(self._run(region))
+        self._share = whole
+        return [replace(each, is_guess=True) for each in found[0]]
+
+    def _call(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+        match = re.search(r"@([\w.$-]+|\"[^\"]+\")", operation.text)
+        function = self.module.functions[match[1]] if match else None
+        if function is None or self._depth_of_calls > 16:
+            raise ValueError(
+                f"a function that is called must be in the module, but is not: {operation.text[:80]}"
+            )
+        outer, self._values = self._values, {}
+        self._values = dict(zip([name for name, _ in parameters_of(function)], operands, strict=False))
+        self._depth_of_calls += 1
+        try:
+            return self._run(function.regions[0])
+        finally:
+            self._depth_of_calls -= 1
+            self._values = outer
+
+
+_RULES: Mapping[str, Callable[[Walk, Operation, Type, Value, Sequence[Value]], Value]] = {
+    "arith.constant": Walk._constant,
+    **dict.fromkeys(("tt.get_program_id", "tt.get_num_programs"), Walk._place),
+    **dict.fromkeys(
+        ("tt.load", "tt.atomic_rmw", "tt.atomic_cas", "tt.descriptor_load", "tt.descriptor_gather"),
+        Walk._loaded,
+    ),
+    "ttg.local_load": Walk._loaded,
+    **dict.fromkeys(
+        (
+            *("tt.addptr", "tt.splat", "tt.broadcast", "tt.expand_dims", "tt.bitcast", "arith.select"),
+            *("tt.make_tensor_descriptor", "tt.reinterpret_tensor_descriptor"),
+        ),
+        Walk._moved,
+    ),
+    "arith.cmpi": Walk._compared,
+    **dict.fromkeys(("tt.reduce", "tt.scan", "tt.histogram", "tt.gather"), Walk._reduced),
+}
+_CONTROL: Mapping[str, Callable[[Walk, Operation, Sequence[Value]], list[Value]]] = {
+    "scf.for": Walk._for,
+    "scf.while": Walk._while,
+    "scf.if": Walk._if,
+    "tt.call": Walk._call,
+}
+
+
+def _passed(position: int, kind: Type, given: Argument) -> Value:
+    """What a kernel is told of an argument; an unknown number is a guess."""
+    if kind.is_pointer or kind.shape:
+        return Value(kind, 0, position)
+    number = given if isinstance(given, int) else None
+    return Value(kind, number, is_guess=number is None and kind.is_integer)
+
+
+def _scattered(kind: Type) -> Number:
+    return (np.arange(kind.size, dtype=np.int64) * _SPREAD).reshape(kind.shape)
+
+
+def _zeros(kind: Type) -> Number:
+    return np.zeros((1,) * len(kind.shape), np.int64) if kind.shape else 0
+
+
+def _after(first: Value, second: Value, turns: int) -> Value:
+    """What a carried value is after so many turns, if it changes in each as it did in one."""
+    a, b = first.number, second.number
+    if a is None or b is None or np.shape(a) != np.shape(b):
+        return second if turns else first
+    return replace(second, number=a + turns * (b - a))
+
+
+def _first_failure(goes_on: Callable[[int], bool | None]) -> int:
+    """Return the smallest number of turns after which a loop ends, by doubling and then halving."""
+    if not goes_on(0):
+        return 0
+    high = 1
+    while goes_on(high):
+        high *= 2
+        if high > _MOST_TRIPS:
+            return GUESSED_TRIPS
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if goes_on(middle) else (low, middle)
+    return high

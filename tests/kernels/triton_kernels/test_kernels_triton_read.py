@@ -1,0 +1,162 @@
+"""Facts read from Triton's IR, of recorded texts and of the installed Triton's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costmodel.kernels._read_facts import ReadFacts
+from costmodel.kernels.triton._lower import LoweredTexts
+from costmodel.kernels.triton._read import ReadLaunch, read_texts
+from costmodel.kernels.triton._walk import Array
+
+pytestmark = pytest.mark.white_box
+
+TEXTS = Path(__file__).with_name("texts")
+VERSIONS = ("3.6.0", "3.9.0")
+FLOATS, HALVES = Array(1 << 20), Array(1 << 21)
+LAUNCHES = {
+    "grid_stride": ReadLaunch([FLOATS, FLOATS, 100_000], (16, 1, 1), 4),
+    "neighbours": ReadLaunch([FLOATS, FLOATS, 1 << 18], (256, 1, 1), 4),
+    "sparse_rows": ReadLaunch([Array(4004), Array(1 << 20), FLOATS, FLOATS, FLOATS, 1000], (1000, 1, 1), 4),
+    "last_adds": ReadLaunch([HALVES, HALVES, HALVES, Array(1 << 24), Array(1024), 1024], (16, 4, 16), 4),
+    "described": ReadLaunch([HALVES, HALVES, HALVES, 1024, 1024, 1024], (16, 16, 1), 4),
+    "row_softmax": ReadLaunch([HALVES, HALVES, 1000], (512, 1, 1), 4),
+}
+PRODUCT = 2 * 64 * 64  # flops of a tile, for each of its depth
+# What is known by hand, of one program, or of one of its 128 threads.
+KNOWN: dict[str, dict[str, float]] = {
+    "grid_stride": {
+        # 100,000 elements in 391 blocks, of 16 programs: 25 of the third program, 24 of the others.
+        "loop_steps": (25 + 24 + 24) / 3,
+        "memory_waits": (25 + 24 + 24) / 3,
+        "store_bytes": 1024,
+        "thread_stores": 1,
+        "guessed_bounds": 0,
+    },
+    "neighbours": {
+        "loads": 3,
+        "load_bytes": 3 * 4096,
+        "load_sectors": 129 + 128 + 129,
+        "load_distinct_sectors": 130,
+        "load_run_bytes": 4096,
+        "store_sectors": 128,
+        "memory_waits": 1,
+        "read_array_bytes": 1 << 20,
+        "guessed_accesses": 0,
+    },
+    "sparse_rows": {
+        "guessed_bounds": 1,
+        "guessed_accesses": 3,
+        "loop_steps": 8,
+        "memory_waits": 1 + 8 * 2,  # a bound, and in each turn a place and what is there
+    },
+    "last_adds": {
+        "tensor_flops": PRODUCT * 256,
+        "product_k": 32,
+        "atomics": 1,
+        "atomics_per_address": 4,
+        # The last of four adds up four parts: a quarter of it is each program's.
+        "loop_steps": 256 / 32 + 4 / 4,
+        "store_bytes": 4 * 64 * 64 + 2 * 64 * 64 / 4,
+        "guessed_branches": 0,
+        "is_group_product": 1,
+        "thread_tensor_flops": PRODUCT * 256 / 128,
+    },
+    "described": {
+        "tensor_flops": PRODUCT * 1024,
+        "loads": 2 * 16,
+        "load_bytes": 16 * 2 * 2 * 64 * 64,
+        "load_once_bytes": 16 * 2 * 2 * 64 * 64,
+        "load_run_bytes": 128,
+        "read_array_bytes": 2 << 21,
+        "guessed_accesses": 0,
+    },
+    "row_softmax": {
+        "load_bytes": 2000,
+        "masked_share": 1 - 1000 / 1024,
+        "reductions": 2,
+        "reduced_elements": 2048,
+        "special_ops": 2 * 1024,  # a power and a quotient
+        "thread_special_ops": 2 * 8,
+        "shuffles": 2 * 5,
+        "cross_warp_reductions": 2,
+        "programs": 512,
+        "threads": 128,
+    },
+}
+
+
+def recorded(name: str, version: str) -> LoweredTexts:
+    file = TEXTS / f"{name}-{version}"
+    return LoweredTexts(file.with_name(f"{file.name}.ttir").read_text(), file.with_name(f"{file.name}.ttgir").read_text(), 512)
+
+
+def assert_known(facts: ReadFacts, name: str) -> None:
+    found = {fact: getattr(facts, fact) for fact in KNOWN[name]}
+    assert found == pytest.approx(KNOWN[name])
+    assert facts.unknown_operations == 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", KNOWN)
+def test_facts_of_recorded_texts_are_those_counted_by_hand(name: str, version: str) -> None:
+    facts = read_texts(recorded(name, version), LAUNCHES[name])
+    assert_known(facts, name)
+    assert facts.shared_bytes == 512
+
+
+def test_the_first_dialect_alone_tells_nothing_of_threads() -> None:
+    texts = recorded("row_softmax", "3.6.0")
+    facts = read_texts(LoweredTexts(texts.ttir), LAUNCHES["row_softmax"])
+    assert facts.load_bytes == 2000
+    assert facts.thread_loads != facts.thread_loads  # NaN
+    assert facts.shared_bytes != facts.shared_bytes
+
+
+def test_sizes_that_are_not_compiled_in_change_the_walk_alone() -> None:
+    texts = recorded("grid_stride", "3.6.0")
+    twice = ReadLaunch([FLOATS, FLOATS, 200_000], (16, 1, 1), 4)
+    ratio = read_texts(texts, twice).loop_steps / read_texts(texts, LAUNCHES["grid_stride"]).loop_steps
+    assert ratio == pytest.approx(2, rel=0.02)
+
+
+def test_an_argument_that_nobody_tells_is_a_guess() -> None:
+    facts = read_texts(recorded("grid_stride", "3.6.0"), ReadLaunch([FLOATS, FLOATS, None], (16, 1, 1), 4))
+    assert facts.guessed_bounds == 1
+
+
+@pytest.mark.parametrize("text", ["", "module {\n}", "module {\n  tt.func private @f() {\n  }\n}"])
+def test_a_text_without_a_kernel_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="public function"):
+        read_texts(LoweredTexts(text), LAUNCHES["row_softmax"])
+
+
+@pytest.mark.triton
+@pytest.mark.parametrize("name", KNOWN)
+def test_facts_of_this_triton_are_those_counted_by_hand(name: str, tmp_path: Path) -> None:
+    """Twice: what is in the cache is read again."""
+    pytest.importorskip("triton")
+    from costmodel.kernels.triton._read import read_kernel
+
+    kernels: Any = pytest.importorskip("read_kernels")
+    for _ in range(2):
+        reading = read_kernel(kernels.lowering_of(name), kernels.launch_of(name), tmp_path)
+        assert reading.note == ""
+        assert_known(reading.facts, name)
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.triton
+def test_a_kernel_that_cannot_be_lowered_gets_a_note() -> None:
+    pytest.importorskip("triton")
+    from dataclasses import replace
+
+    from costmodel.kernels.triton._lower import Specialization
+    from costmodel.kernels.triton._read import read_kernel
+
+    kernels: Any = pytest.importorskip("read_kernels")
+    lowering = replace(kernels.lowering_of("row_softmax"), specialization=Specialization({}, {}, {}, {}))
+    reading = read_kernel(lowering, kernels.launch_of("row_softmax"))
+    assert reading.note
+    assert reading.facts.loads != reading.facts.loads
