@@ -29,6 +29,7 @@ _LATENCY_CLOCKS, _ATOMIC_CLOCKS, _BARRIER_CLOCKS = 800, 4, 30
 _LANES, _SPECIAL_LANES = 128, 16
 _SHARED_WORDS_PER_CLOCK, _L1_BYTES_PER_CLOCK = 32, 128
 _SPECIAL_INSTRUCTIONS = 4  # that a function takes beside the one of the special unit
+_LEAST_S = 1e-12
 _ALONE_SHARE = 0.6  # of the peak that warps reach which multiply alone on an SM made for groups
 
 _COUNTS: Mapping[str, str] = {  # facts whose logarithm is a feature, with their unit
@@ -164,12 +165,12 @@ class ReadRows:
     @cached_property
     def total_s(self) -> FloatArray:
         """``(n,)`` sum of all times, as if nothing overlapped."""
-        return np.sum(list(self.seconds.values()), axis=0)
+        return np.asarray(np.sum(list(self.seconds.values()), axis=0))
 
     @cached_property
     def longest_s(self) -> FloatArray:
         """``(n,)`` longest of all times, as if everything overlapped."""
-        return np.max(list(self.seconds.values()), axis=0)
+        return np.asarray(np.max(list(self.seconds.values()), axis=0))
 
 
 def _log2(values: FloatArray) -> FloatArray:
@@ -190,7 +191,12 @@ def _told(fact: str) -> Feature[ReadRows]:
     return _feature(fact, "1", lambda k: k[fact])
 
 
-def _second(resource: str) -> Feature[ReadRows]:
+def _time(resource: str) -> Feature[ReadRows]:
+    """The time of a resource, floored."""
+    return _feature(f"log2_{resource}_s", "log2(s)", lambda k: np.log2(k.seconds[resource] + _LEAST_S))
+
+
+def _share(resource: str) -> Feature[ReadRows]:
     """The time of a resource over the sum of all, floored: what bounds a kernel."""
     return _feature(
         f"log2_{resource}_share",
@@ -231,11 +237,8 @@ READ_FEATURES: tuple[Feature[ReadRows], ...] = (
     _feature("log2_waves", "log2(1)", lambda k: np.log2(k.waves)),
     _feature("log2_fractional_waves", "log2(1)", lambda k: np.log2(k.occupancy.fractional_waves[:, 0])),
     _feature("log2_imbalance", "log2(1)", lambda k: np.log2(k.occupancy.imbalance[:, 0])),
-    *(
-        _feature(f"log2_{each}_s", "log2(s)", lambda k, each=each: np.log2(k.seconds[each] + 1e-12))
-        for each in _RESOURCES
-    ),
-    *map(_second, _RESOURCES),
+    *map(_time, _RESOURCES),
+    *map(_share, _RESOURCES),
     _feature("log2_total_s", "log2(s)", lambda k: np.log2(k.total_s)),
     _feature("log2_longest_s", "log2(s)", lambda k: np.log2(k.longest_s)),
 )
@@ -264,4 +267,5 @@ def extract_read(facts: Sequence[ReadFacts | None], platforms: Sequence[Platform
     with np.errstate(divide="ignore", invalid="ignore"):
         found = [np.broadcast_to(each, (len(facts),)) for each in values_of(READ_FEATURES, rows)]
     X = np.column_stack(found) if len(facts) else np.empty((0, len(READ_COLUMNS)))
-    return FeatureTable(np.where(np.isfinite(X), X, np.nan), READ_COLUMNS)
+    known = np.isfinite(X) & ~np.isnan(rows["programs"])[:, None]
+    return FeatureTable(np.where(known, X, np.nan), READ_COLUMNS)

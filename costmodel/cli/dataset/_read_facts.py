@@ -47,7 +47,7 @@ def read_facts(
     Examples:
     - `costmodel dataset read-facts datasets/mine --family my-kernels/softmax`
     """
-    from costmodel.tuning._read_facts import read_facts as read
+    from costmodel.tuning._kernels import read_facts as read
 
     report = read(dataset, family or (), architecture=architecture, workers=workers)
     print_line(

@@ -221,15 +221,22 @@ def read_triton_family(
     family: TritonFamily, candidate: Candidate, architecture: str, cache: Path | None
 ) -> Reading:
     """Read the facts of a candidate, see ``read_kernel``."""
+    return read_kernel(*prepare_reading(family, candidate, architecture), cache)
+
+
+def prepare_reading(
+    family: TritonFamily, candidate: Candidate, architecture: str
+) -> tuple[Lowering, ReadLaunch]:
+    """Tell what is lowered of a candidate, and how it would be launched."""
     workload, config = candidate.workload, candidate.config
     geometry = family.geometry(workload, ConfigBatch.from_configs(workload, [config]).decisions, 1)
     parameters = list_parameters(family, workload, config, _dtypes(family, workload))
-    options, sizes = choose_options(config), family.array_bytes(workload)
+    sizes = family.array_bytes(workload)
     arguments = [_argument(each, sizes) for each in parameters.values() if not isinstance(each, Constant)]
     x, y, z = geometry.grid[0].tolist()
     launch = ReadLaunch(arguments, (x, y, z), int(geometry.block[0, 0]) // WARP_THREADS)
-    lowering = Lowering(_function(family), specialise(parameters, options), architecture)
-    return read_kernel(lowering, launch, cache)
+    specialization = specialise(parameters, choose_options(config))
+    return Lowering(_function(family), specialization, architecture), launch
 
 
 def _argument(parameter: Pointer | PassedValue, sizes: Sequence[int]) -> Argument:

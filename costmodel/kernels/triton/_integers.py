@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.triton._ir import Operation
+from costmodel.kernels.triton._ir import IrOperation
 
 Number = int | NDArray[Any]
 Numbers = Sequence[Any]
@@ -76,8 +76,10 @@ def constant_of(text: str) -> int | None:
     return int(word) if re.fullmatch(r"-?\d+", word) else _TEXTS.get(word)
 
 
-def compute(operation: Operation, numbers: Sequence[Number | None], shape: tuple[int, ...]) -> Number | None:
-    """Return what an operation on whole numbers gives; None where it is unknown, or not one of these.
+def compute(
+    operation: IrOperation, numbers: Sequence[Number | None], shape: tuple[int, ...]
+) -> Number | None:
+    """Return what whole numbers give; None where it is unknown, or not one of these.
 
     Args:
         operation: The operation.
@@ -99,16 +101,20 @@ def _plain(number: Any) -> Number:
     return np.asarray(number)
 
 
-def _reshape(operation: Operation, numbers: Numbers, shape: tuple[int, ...]) -> Any:
+def _reshape(operation: IrOperation, numbers: Numbers, shape: tuple[int, ...]) -> Any:
     return np.broadcast_to(np.asarray(numbers[0]), operation.types[0].shape).reshape(shape)
 
 
-def _compare(operation: Operation, numbers: Numbers, _: tuple[int, ...]) -> Any:
+def _combine(operation: IrOperation, numbers: Numbers, _: tuple[int, ...]) -> Any:
+    return _BINARY[operation.name](numbers[0], numbers[1])
+
+
+def _compare(operation: IrOperation, numbers: Numbers, _: tuple[int, ...]) -> Any:
     return _COMPARED[operation.text.split(",", 1)[0].strip()](numbers[0], numbers[1])
 
 
-_RULES: Mapping[str, Callable[[Operation, Numbers, tuple[int, ...]], Any]] = {
-    **{name: lambda _, n, __, rule=rule: rule(n[0], n[1]) for name, rule in _BINARY.items()},
+_RULES: Mapping[str, Callable[[IrOperation, Numbers, tuple[int, ...]], Any]] = {
+    **dict.fromkeys(_BINARY, _combine),
     **dict.fromkeys(_SAME, lambda _, n, __: n[0]),
     "arith.cmpi": _compare,
     "arith.select": lambda _, n, __: np.where(n[0], n[1], n[2]),

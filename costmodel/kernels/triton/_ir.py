@@ -80,11 +80,11 @@ class Region:
     """Operations that another one runs, and the names of what it passes to them."""
 
     arguments: tuple[str, ...]
-    operations: "tuple[Operation, ...]"
+    operations: "tuple[IrOperation, ...]"
 
 
 @dataclass(frozen=True)
-class Operation:
+class IrOperation:
     """One operation.
 
     Attributes:
@@ -152,7 +152,7 @@ class Operation:
         match = re.search(rf"\b{re.escape(attribute)} = (?:array<i\d+: |\[)([-\d, ]*)", self.text)
         return tuple(int(each) for each in match[1].split(",") if each.strip()) if match else ()
 
-    def inside(self) -> "Iterator[Operation]":
+    def inside(self) -> "Iterator[IrOperation]":
         """Yield all operations in it, however deep."""
         for region in self.regions:
             for each in region.operations:
@@ -170,12 +170,12 @@ class Module:
         layouts: Text of each layout by name.
     """
 
-    functions: dict[str, Operation]
-    kernel: Operation
+    functions: dict[str, IrOperation]
+    kernel: IrOperation
     layouts: dict[str, str] = field(default_factory=dict)
 
 
-def parameters_of(function: Operation) -> list[tuple[str, Type]]:
+def parameters_of(function: IrOperation) -> list[tuple[str, Type]]:
     """Return name and type of each parameter of a function."""
     found = re.findall(
         r"(%[\w$.-]+): (!tt\.ptr<[^<>]*>|!tt\.tensordesc<(?:tensor<)?[^<>]*>+|tensor<[^()]*?>(?=[,)])|\w+)",
@@ -226,7 +226,7 @@ class _Parser:
     def region(self) -> Region:
         """Read up to the line that ends the region, which is then ``last``."""
         arguments: tuple[str, ...] = ()
-        operations: list[Operation] = []
+        operations: list[IrOperation] = []
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._at += 1
@@ -239,16 +239,16 @@ class _Parser:
                 operations.append(self._operation(line))
         return Region(arguments, tuple(operations))
 
-    def _operation(self, line: str) -> Operation:
+    def _operation(self, line: str) -> IrOperation:
         match = _HEADER.match(line)
         if match is None:
-            return Operation((), "", line)
+            return IrOperation((), "", line)
         regions, tail = [], line
         while tail.endswith("{"):
             regions.append(self.region())
             tail = self.last
         text = line[match.end() :]
-        return Operation(_results(match[1]), match[2], text, tuple(regions), tail if regions else "")
+        return IrOperation(_results(match[1]), match[2], text, tuple(regions), tail if regions else "")
 
 
 def _results(text: str | None) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ _UNSPREAD = (1, 1)
 
 
 @dataclass(frozen=True)
-class Spread:
+class AxisSpread:
     """How a tile is spread along one axis.
 
     Attributes:
@@ -84,7 +84,7 @@ class Layouts:
         """Whether it is as groups of warps give it."""
         return self.is_product(kind) and "versionMajor = 3" in self.texts[self._parts(kind.layout)[0]]
 
-    def spreads(self, kind: Type) -> tuple[Spread, ...] | None:
+    def spreads(self, kind: Type) -> tuple[AxisSpread, ...] | None:
         """How a tile is spread along each axis; None if its layout does not tell."""
         base, cuts, operand = self._parts(kind.layout)
         found = list(_spreads(self.texts.get(base, ""), operand))
@@ -114,21 +114,21 @@ class Layouts:
 
 
 @cache
-def _spreads(text: str, operand: int | None) -> tuple[Spread, ...]:
+def _spreads(text: str, operand: int | None) -> tuple[AxisSpread, ...]:
     """How a layout spreads two axes, or as many as it says."""
     warps = _list(text, "warpsPerCTA")
     if text.startswith("ttg.blocked"):
         sizes, lanes = _list(text, "sizePerThread"), _list(text, "threadsPerWarp")
-        return tuple(map(Spread, sizes, lanes, warps))
+        return tuple(map(AxisSpread, sizes, lanes, warps))
     if "mma" not in text.partition("<")[0] or len(warps) < 2:
         return ()
     if operand is not None:  # each warp holds what it multiplies, all along the depth
-        rows = [Spread(2, 8, warps[0]), Spread(4, 4, 1)]
-        return tuple(rows if operand == 0 else [Spread(4, 4, 1), Spread(1, 8, warps[-1])])
+        rows = [AxisSpread(2, 8, warps[0]), AxisSpread(4, 4, 1)]
+        return tuple(rows if operand == 0 else [AxisSpread(4, 4, 1), AxisSpread(1, 8, warps[-1])])
     height, width = [*_list(text, "instrShape"), *_ALONE][:2]
     return (
-        Spread(max(1, height // _LANES_OF_PRODUCT[0]), _LANES_OF_PRODUCT[0], warps[-2]),
-        Spread(max(1, width // _LANES_OF_PRODUCT[1]), _LANES_OF_PRODUCT[1], warps[-1]),
+        AxisSpread(max(1, height // _LANES_OF_PRODUCT[0]), _LANES_OF_PRODUCT[0], warps[-2]),
+        AxisSpread(max(1, width // _LANES_OF_PRODUCT[1]), _LANES_OF_PRODUCT[1], warps[-1]),
     )
 
 

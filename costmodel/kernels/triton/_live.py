@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
-from costmodel.kernels.triton._ir import Operation, Region, Type
+from costmodel.kernels.triton._ir import IrOperation, Region, Type
 
 # What is made again where it is used, and so takes nothing.
 _FREE = frozenset(("arith.constant", "tt.splat", "tt.make_range", "tt.broadcast", "tt.expand_dims"))
 
 
-def most_live(function: Operation, size_of: Callable[[Type], float]) -> float:
+def most_live(function: IrOperation, size_of: Callable[[Type], float]) -> float:
     """Return the most that tiles alive at once in a function take.
 
     Args:

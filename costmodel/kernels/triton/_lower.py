@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -44,6 +44,11 @@ class Lowering:
     specialization: Specialization
     architecture: str
     with_layouts: bool = True
+
+    @property
+    def first_dialect(self) -> "Lowering":
+        """The same, no further than the first dialect."""
+        return replace(self, with_layouts=False)
 
     @property
     def source(self) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.triton._ir import Operation, Type
+from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._live import most_live
 from costmodel.kernels.triton._walk import Array, Value, Walk
 
@@ -119,7 +119,7 @@ class ProgramCounter:
     found: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     accesses: list[Access] = field(default_factory=list)
 
-    def enter_loop(self, operation: Operation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
+    def enter_loop(self, operation: IrOperation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
         """Count a loop."""
         self.found["loops"] += walk.times
         self.found["loop_steps"] += walk.times * trips
@@ -143,7 +143,7 @@ class ProgramCounter:
         }
 
     def count(
-        self, operation: Operation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
+        self, operation: IrOperation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
     ) -> None:
         """Count an operation."""
         name, kind = operation.name, results[0].type
@@ -163,7 +163,7 @@ class ProgramCounter:
         elif name.startswith(("arith.", "math.", "tt.addptr", "tt.clampf", "tt.mulhiui")):
             self._elementwise(operation, kind, changes)
 
-    def _elementwise(self, operation: Operation, kind: Type, changes: float) -> None:
+    def _elementwise(self, operation: IrOperation, kind: Type, changes: float) -> None:
         if operation.name == "arith.constant":
             return
         is_whole = kind.is_integer or kind.is_pointer or kind.element == "index"
@@ -180,7 +180,7 @@ class ProgramCounter:
         self.found["tensor_flops"] += 2 * kind.size * a.shape[-1] * times
         self.found["operand_bytes"] += (a.bytes + b.bytes) * times
 
-    def _reduce(self, operation: Operation, operands: Sequence[Value], changes: float) -> None:
+    def _reduce(self, operation: IrOperation, operands: Sequence[Value], changes: float) -> None:
         source = operands[0].type
         along = source.shape[operation.number("axis") or 0]
         work = sum(each.name.startswith(("arith.", "math.")) for each in operation.inside())
@@ -268,7 +268,7 @@ def _distinct_sectors(accesses: Sequence[Access]) -> float:
     return total
 
 
-def _access(operation: Operation, operands: Sequence[Value], walk: Walk) -> Access:
+def _access(operation: IrOperation, operands: Sequence[Value], walk: Walk) -> Access:
     """Look at where an access goes."""
     pointer, name = operands[0], operation.name
     place = _MASK.get(name, len(operands))
@@ -309,7 +309,8 @@ def _look(
         return None
     if kind.size <= 1:
         at = np.asarray(pointer.number).ravel()[:1] * kind.bits // SECTOR_BITS
-        return float(mask is None or not np.size(mask.number) or bool(np.all(mask.number))), 1, (at, 1.0)
+        is_done = mask is None or mask.number is None or bool(np.all(mask.number))
+        return float(is_done), 1, (at, 1.0)
     offsets = np.broadcast_to(np.asarray(pointer.number), kind.shape)
     part = _part(offsets)
     looked_at = offsets[part]

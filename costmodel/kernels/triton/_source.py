@@ -88,15 +88,23 @@ class TritonSource(FamilySource):
         Where the family was changed since, the kernel is read as it is now, if it still has the config.
         """
         try:
-            named = candidate.space.rpartition("-")[0]
-            families = [each for each in self.families if each.space_name.rpartition("-")[0] == named]
-            families.sort(key=lambda each: each.space_name != candidate.space)
-            for family in families:
-                if isinstance(family, TritonFamily) and family.has(candidate):
-                    return read_triton_family(family, candidate, architecture, cache)
+            family = self.family_of(candidate)
+            return read_triton_family(family, candidate, architecture, cache)
         except Exception as error:  # noqa: BLE001 (of a user's file: the kernel stays unread)
             return Reading(note=describe_failure(error))
-        return super().read(candidate, kind, architecture, cache)
+
+    def family_of(self, candidate: Candidate) -> TritonFamily:
+        """Return the family of a candidate; if it was changed since, as it is now.
+
+        Raises:
+            CostModelError: There is none with the candidate's config.
+        """
+        named = candidate.space.rpartition("-")[0]
+        families = [each for each in self.families if each.space_name.rpartition("-")[0] == named]
+        for family in sorted(families, key=lambda each: each.space_name != candidate.space):
+            if isinstance(family, TritonFamily) and family.has(candidate):
+                return family
+        raise CostModelError(f"A family with the config of {candidate.space} must be given, but none is.")
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for Triton."""

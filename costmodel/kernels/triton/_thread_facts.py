@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from costmodel.kernels.triton._ir import Operation, Type
+from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._live import most_live
 from costmodel.kernels.triton._program_facts import CONVERSIONS, SPECIAL
@@ -42,7 +42,7 @@ class ThreadCounter:
         self.found: dict[str, float] = defaultdict(float)
         self._layouts = layouts
 
-    def enter_loop(self, operation: Operation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
+    def enter_loop(self, operation: IrOperation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
         """Count nothing: loops are counted in the first dialect."""
 
     def facts(self, walk: Walk) -> dict[str, float]:
@@ -51,7 +51,7 @@ class ThreadCounter:
         return {**{name: self.found[name] for name in _COUNTED}, "thread_live_words": live}
 
     def count(
-        self, operation: Operation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
+        self, operation: IrOperation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
     ) -> None:
         """Count an operation."""
         name, kind, times = operation.name, results[0].type, walk.times
@@ -75,7 +75,7 @@ class ThreadCounter:
         elif name.startswith(("arith.", "math.", "tt.addptr", "tt.clampf", "tt.mulhiui")):
             self._elementwise(operation, kind, elements, times)
 
-    def _elementwise(self, operation: Operation, kind: Type, elements: float, times: float) -> None:
+    def _elementwise(self, operation: IrOperation, kind: Type, elements: float, times: float) -> None:
         if operation.name == "arith.constant":
             return
         is_whole = kind.is_integer or kind.is_pointer or kind.element == "index"
@@ -94,7 +94,7 @@ class ThreadCounter:
             repeated = elements * self._layouts.threads - tile.size
             self.found["replicated_load_bytes"] += repeated * element * times
 
-    def _copy(self, operation: Operation, operands: Sequence[Value], times: float) -> None:
+    def _copy(self, operation: IrOperation, operands: Sequence[Value], times: float) -> None:
         tile = operands[0].type.pointee if operands[0].type.is_pointer else operation.types[-1]
         elements, element = self._layouts.of_thread(tile), tile.bits / 8
         if operation.name != _COPY:  # one thread asks for a whole tile
@@ -110,7 +110,7 @@ class ThreadCounter:
         if tile.size > WARP_THREADS:
             self.found["access_bytes"] = min(self.found["access_bytes"] or _WIDEST_BYTES, width)
 
-    def _reduce(self, operation: Operation, operands: Sequence[Value], times: float) -> None:
+    def _reduce(self, operation: IrOperation, operands: Sequence[Value], times: float) -> None:
         source, axis = operands[0].type, operation.number("axis") or 0
         elements = self._layouts.of_thread(source)
         warps, lanes = self._layouts.along(source, axis)
@@ -122,7 +122,7 @@ class ThreadCounter:
         self.found["cross_warp_reductions"] += (warps > 1) * times
         self.found["barriers"] += 2 * (warps > 1) * times
 
-    def _product(self, operation: Operation, operands: Sequence[Value], kind: Type, times: float) -> None:
+    def _product(self, operation: IrOperation, operands: Sequence[Value], kind: Type, times: float) -> None:
         depth = operation.types[0].shape[-1] if operation.types else operands[0].type.shape[-1]
         flops = 2 * self._layouts.of_thread(kind) * depth * times
         if self._layouts.is_product(kind):
@@ -132,7 +132,7 @@ class ThreadCounter:
         else:
             self.found["thread_float_ops"] += flops / 2
 
-    def _exchange(self, operation: Operation, operands: Sequence[Value], kind: Type, times: float) -> None:
+    def _exchange(self, operation: IrOperation, operands: Sequence[Value], kind: Type, times: float) -> None:
         """Count what goes through shared memory, and who waits for whom."""
         name = operation.name
         if name == "ttg.convert_layout":

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from costmodel.kernels.triton._integers import Number, compute, constant_of
-from costmodel.kernels.triton._ir import Module, Operation, Region, Type, parameters_of
+from costmodel.kernels.triton._ir import IrOperation, Module, Region, Type, parameters_of
 
 GUESSED_TRIPS = 8
 _MOST_TRIPS = 2**40
@@ -65,11 +65,13 @@ class Counter(Protocol):
     """Counts operations as the walk comes by."""
 
     def count(
-        self, operation: Operation, operands: Sequence[Value], results: Sequence[Value], walk: "Walk"
+        self, operation: IrOperation, operands: Sequence[Value], results: Sequence[Value], walk: "Walk"
     ) -> None:
         """Count one operation."""
 
-    def enter_loop(self, operation: Operation, carried: Sequence[Value], trips: float, walk: "Walk") -> None:
+    def enter_loop(
+        self, operation: IrOperation, carried: Sequence[Value], trips: float, walk: "Walk"
+    ) -> None:
         """Count a loop that is about to be entered."""
 
     def facts(self, walk: "Walk") -> dict[str, float]:
@@ -156,7 +158,7 @@ class Walk:
             self._values |= dict(zip(operation.results, results, strict=False))
         return passed
 
-    def _step(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+    def _step(self, operation: IrOperation, operands: Sequence[Value]) -> list[Value]:
         """Do an operation that changes no flow of control."""
         results = [self._result(operation, kind, operands) for kind in operation.result_types]
         if operation.regions and operation.name not in ("tt.reduce", "tt.scan", "tt.map_elementwise"):
@@ -168,7 +170,7 @@ class Walk:
             self.counter.count(operation, operands, results, self)
         return results if operation.results else []
 
-    def _result(self, operation: Operation, kind: Type, operands: Sequence[Value]) -> Value:
+    def _result(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Value:
         depth = max((each.depth for each in operands), default=0)
         waits = max((each.waits for each in operands), default=0.0)
         guess = any(each.is_guess for each in operands)
@@ -177,32 +179,34 @@ class Walk:
         rule = _RULES.get(operation.name, Walk._arithmetic)
         return rule(self, operation, kind, known, operands)
 
-    def _constant(self, operation: Operation, kind: Type, known: Value, _: Sequence[Value]) -> Value:
+    def _constant(self, operation: IrOperation, kind: Type, known: Value, _: Sequence[Value]) -> Value:
         number = constant_of(operation.text)
         shaped = number if number is None or not kind.shape else np.full((1,) * len(kind.shape), number)
         return replace(known, number=shaped)
 
-    def _place(self, operation: Operation, _: Type, known: Value, __: Sequence[Value]) -> Value:
+    def _place(self, operation: IrOperation, _: Type, known: Value, __: Sequence[Value]) -> Value:
         """Where the program is in the grid, or how large that is."""
         axis = _AXES.index(operation.text.split(":")[0].strip())
         is_program = operation.name == "tt.get_program_id"
         return replace(known, number=(self.program if is_program else self.grid)[axis], by_program=is_program)
 
-    def _reduced(self, _: Operation, kind: Type, known: Value, __: Sequence[Value]) -> Value:
+    def _reduced(self, _: IrOperation, kind: Type, known: Value, __: Sequence[Value]) -> Value:
         return replace(known, is_guess=True, number=_zeros(kind)) if kind.is_integer else known
 
-    def _arithmetic(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+    def _arithmetic(
+        self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]
+    ) -> Value:
         if not (kind.is_integer or kind.is_pointer or kind.element == "index"):
             return known
         return replace(known, number=self._computed(operation, kind, operands))
 
-    def _computed(self, operation: Operation, kind: Type, operands: Sequence[Value]) -> Number | None:
+    def _computed(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Number | None:
         if kind.shape and not self.follows_tensors:
             return None
         with np.errstate(all="ignore"):
             return compute(operation, [each.number for each in operands], kind.shape)
 
-    def _loaded(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+    def _loaded(self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
         """What is in memory is unknown; whole numbers are taken to be far apart."""
         kind = kind.pointee if operation.name == "tt.load" else kind
         is_memory = operation.name != "ttg.local_load"
@@ -214,7 +218,7 @@ class Walk:
             number = None if not self.follows_tensors else _scattered(kind)
         return replace(known, number=number, is_guess=True, is_counter="atomic" in operation.name)
 
-    def _moved(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+    def _moved(self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
         """Pointers keep their array; the offset of one is added to."""
         arrays = [each.array for each in operands if each.array >= 0]
         number: Number | None
@@ -230,7 +234,7 @@ class Walk:
             number = None
         return replace(known, type=kind, number=number, array=arrays[-1] if arrays else -1)
 
-    def _compared(self, operation: Operation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
+    def _compared(self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
         number = self._computed(operation, kind, operands)
         if not known.is_guess:
             return replace(known, type=Type(kind.shape, "i1", kind.layout), number=number)
@@ -241,7 +245,7 @@ class Walk:
         truth = None if number is None else np.ones_like(number) if np.ndim(number) else 1
         return replace(known, type=Type(kind.shape, "i1", kind.layout), number=truth, share=share)
 
-    def _for(self, operation: Operation, _: Sequence[Value]) -> list[Value]:
+    def _for(self, operation: IrOperation, _: Sequence[Value]) -> list[Value]:
         match = re.search(r"(%\S+) = (%\S+) to (%\S+) step (%[\w$.-]+(?:#\d+)?)", operation.text)
         if match is None:
             raise ValueError(f"scf.for must have bounds, but is {operation.text[:80]!r}")
@@ -278,7 +282,7 @@ class Walk:
 
     def _loop(
         self,
-        operation: Operation,
+        operation: IrOperation,
         carried: Sequence[Value],
         trips: int,
         turn: Callable[[int, Sequence[Value]], list[Value]],
@@ -302,7 +306,7 @@ class Walk:
             passed = [_after(first, each, trips) for first, each in zip(inside, passed, strict=False)]
         return [replace(each, depth=min(each.depth, self.loops), waits=begin + length) for each in passed]
 
-    def _while(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+    def _while(self, operation: IrOperation, operands: Sequence[Value]) -> list[Value]:
         before, body = operation.regions
         names = re.findall(r"(%[\w$.-]+) = (%[\w$.-]+(?:#\d+)?)", operation.text)
         carried = [self._values[initial] for _, initial in names]
@@ -351,7 +355,7 @@ class Walk:
         finally:
             self._silent = was
 
-    def _if(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+    def _if(self, operation: IrOperation, operands: Sequence[Value]) -> list[Value]:
         condition = operands[0]
         self._decides(condition)
         if condition.number is not None and not condition.is_guess:
@@ -368,7 +372,7 @@ class Walk:
         self._share = whole
         return [replace(each, is_guess=True) for each in found[0]]
 
-    def _call(self, operation: Operation, operands: Sequence[Value]) -> list[Value]:
+    def _call(self, operation: IrOperation, operands: Sequence[Value]) -> list[Value]:
         match = re.search(r"@([\w.$-]+|\"[^\"]+\")", operation.text)
         function = self.module.functions[match[1]] if match else None
         if function is None or self._depth_of_calls > 16:
@@ -385,7 +389,7 @@ class Walk:
             self._values = outer
 
 
-_RULES: Mapping[str, Callable[[Walk, Operation, Type, Value, Sequence[Value]], Value]] = {
+_RULES: Mapping[str, Callable[[Walk, IrOperation, Type, Value, Sequence[Value]], Value]] = {
     "arith.constant": Walk._constant,
     **dict.fromkeys(("tt.get_program_id", "tt.get_num_programs"), Walk._place),
     **dict.fromkeys(
@@ -403,7 +407,7 @@ _RULES: Mapping[str, Callable[[Walk, Operation, Type, Value, Sequence[Value]], V
     "arith.cmpi": Walk._compared,
     **dict.fromkeys(("tt.reduce", "tt.scan", "tt.histogram", "tt.gather"), Walk._reduced),
 }
-_CONTROL: Mapping[str, Callable[[Walk, Operation, Sequence[Value]], list[Value]]] = {
+_CONTROL: Mapping[str, Callable[[Walk, IrOperation, Sequence[Value]], list[Value]]] = {
     "scf.for": Walk._for,
     "scf.while": Walk._while,
     "scf.if": Walk._if,

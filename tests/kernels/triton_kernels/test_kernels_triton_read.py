@@ -88,8 +88,8 @@ KNOWN: dict[str, dict[str, float]] = {
 
 
 def recorded(name: str, version: str) -> LoweredTexts:
-    file = TEXTS / f"{name}-{version}"
-    return LoweredTexts(file.with_name(f"{file.name}.ttir").read_text(), file.with_name(f"{file.name}.ttgir").read_text(), 512)
+    ttir, ttgir = (TEXTS / f"{name}-{version}.{stage}" for stage in ("ttir", "ttgir"))
+    return LoweredTexts(ttir.read_text(), ttgir.read_text(), 512)
 
 
 def assert_known(facts: ReadFacts, name: str) -> None:
