@@ -27,7 +27,7 @@ from fake_foreign import (
 )
 from fake_records import fake_measurement
 
-from costmodel.dataset._export_files import kernel_tuner_cache, t4_document
+from costmodel.dataset._export import kernel_tuner_cache, t4_document
 
 DEEP = "[" * 500 + "]" * 500
 # What no number, list or object of any format may be.

@@ -193,7 +193,7 @@ def evaluate(
     - `costmodel evaluate --train datasets/mine --test datasets/blind --learner xgboost`
     - `costmodel evaluate datasets/mine --seeds 3 --track`
     """
-    from costmodel.dataset._used import describe_used_dataset
+    from costmodel.dataset.publish._describe import describe_used_dataset
     from costmodel.dataset.splits._make import SplitRecipe
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES

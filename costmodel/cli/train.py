@@ -73,7 +73,7 @@ def train(
     if out is None:
         _train_default(context, seed, json)
         return
-    from costmodel.dataset._used import describe_used_dataset
+    from costmodel.dataset.publish._describe import describe_used_dataset
     from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES

@@ -318,7 +318,7 @@ def tune(
     - `costmodel tune KERNEL --learn-from HISTORY --replay NEW` replays kernels of a new device.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32 --track` logs every trial while it is measured.
     """
-    from costmodel.dataset._used import describe_used_dataset
+    from costmodel.dataset.publish._describe import describe_used_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.tuning._describe import describe_page, describe_search
     from costmodel.tuning._knowledge import NOTHING

@@ -1,4 +1,4 @@
-from ._append import append_dataset as append_dataset
+from ._build import append_dataset as append_dataset
 from ._build import build_dataset as build_dataset
 from ._build import merge_datasets as merge_datasets
 from ._build import read_files as read_files

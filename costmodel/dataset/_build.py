@@ -1,21 +1,31 @@
-"""Build a published dataset from record stores and foreign files: data, card with pictures, checksums."""
+"""Build a published dataset, or append to one: data, card with pictures, checksums, rejects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from filelock import FileLock, Timeout
+
 from costmodel.dataset.checks._check import Finding
 from costmodel.dataset.checks._examine import Examination, check_not_empty, examine, write_rejects
-from costmodel.dataset.checks._rejects import SORTED_OUT_KINDS
-from costmodel.dataset.checks._sieve import Validation
+from costmodel.dataset.checks._sieve import SORTED_OUT_KINDS, Validation
 from costmodel.dataset.importers._read import is_dataset
-from costmodel.dataset.publish._card import HEADER_NAME, CardHeader, render_card, write_held_header
+from costmodel.dataset.publish._card import (
+    HEADER_NAME,
+    CardHeader,
+    read_held_header,
+    render_card,
+    write_held_header,
+)
 from costmodel.dataset.publish._describe import Describer
 from costmodel.dataset.publish._plots import write_plots
 from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._files import (
+    DataFiles,
     Partition,
+    add_checksums,
     find_dataset,
     hash_dataset,
     is_dataset_folder,
@@ -58,58 +68,6 @@ class BuildReport:
     findings: tuple[Finding, ...] = ()
 
 
-def check_is_for_papers(out: Path) -> None:
-    """Check that a folder to write holds no card but a dataset's: another README.md is somebody's work.
-
-    Raises:
-        CostModelError: It does.
-    """
-    if exists(out / CARD_NAME) and not is_dataset_folder(out):
-        raise CostModelError(
-            f"A dataset must be written to a new folder or over another dataset, but {out} has a "
-            f"{CARD_NAME} and no measurements, and the card would replace that file. Name another folder."
-        )
-
-
-def keep_rejects(examination: Examination, file: Path) -> None:
-    """Write what does not enter; where all does, there is no such file."""
-    if examination.rejects:
-        write_rejects(examination.rejects, file)
-    else:
-        file.unlink(missing_ok=True)
-
-
-def write_papers(
-    describer: Describer, header: CardHeader, out: Path, partition: Partition | None
-) -> tuple[str, ...]:
-    """Write the card and its pictures, and give the names of all files that were written.
-
-    Of a dataset in parts the author's texts are kept, too, to make the card again.
-    """
-    description = describer.description()
-    pictures = write_plots(description, describer.shifts, out)
-    card = render_card(header, description, in_parts=partition is not None)
-    write_whole(out / CARD_NAME, card.encode())
-    write_whole(out / PAGE_NAME, markdown_page(header.title, card).encode())
-    if partition is None:
-        return CARD_NAME, PAGE_NAME, *pictures
-    write_held_header(header, out)
-    return CARD_NAME, PAGE_NAME, HEADER_NAME, *pictures
-
-
-def make_report(examination: Examination, out: Path) -> BuildReport:
-    """Return what became of files that were examined, now that the dataset is written."""
-    return BuildReport(
-        path=out,
-        sha256=hash_dataset(out),
-        records=examination.accepted + examination.duplicates + len(examination.rejects),
-        measurements=examination.accepted,
-        duplicates=examination.duplicates,
-        rejects=dict(examination.rejects.counts().most_common()),
-        findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
-    )
-
-
 REJECTS_NAME = "rejects.jsonl"
 
 
@@ -143,7 +101,7 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
         CostModelError: If a file cannot be read, no record can enter, or the folder cannot be written or has
             a README.md that is not a dataset card.
     """
-    check_is_for_papers(out)
+    _check_is_for_papers(out)
     describer = Describer()
     try:
         with DatasetWriter(out, partition_by) as writer:
@@ -155,14 +113,14 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
 
             examination = examine(sorted(files), options, on_workload=take, track=track)
             check_not_empty(examination)
-        papers = write_papers(describer, header, out, partition_by)
-        keep_rejects(examination, out / REJECTS_NAME)
+        papers = _write_papers(describer, header, out, partition_by)
+        _keep_rejects(examination, out / REJECTS_NAME)
         # Last, so that a build that was cut off is noticed by the next reader.
         write_checksums(out, (*writer.names, *papers))
         remove_other_files(out, writer.names)
     except OSError as error:
         raise CostModelError(f"Cannot write dataset {out}: {error.strerror}.") from error
-    return make_report(examination, out)
+    return _make_report(examination, out)
 
 
 def read_files(sources: Sequence[DatasetLike], options: ReadOptions | None = None) -> Dataset:
@@ -248,3 +206,123 @@ def merge_datasets(
 def _existing(source: str | Path) -> Path:
     """Return a path that is there, or that of the dataset of this name."""
     return path if exists(path := Path(source)) else find_dataset(source)
+
+
+_LOCK_NAME = ".append.lock"
+
+
+def append_dataset(
+    dataset: str | Path,
+    files: Sequence[Path],
+    *,
+    options: ReadOptions | None = None,
+    track: Track = show_nothing,
+) -> BuildReport:
+    """Append a campaign to a partitioned dataset, as one more part per device or workload measured.
+
+    Existing parts are not rewritten; only the card is. The new measurements are checked against the existing
+    ones: duplicates are dropped, and measurements that contradict existing ones go to ``rejects-<number of
+    the part>.jsonl``. The new parts take effect once ``SHA256SUMS`` names them. If the process is killed
+    before that, the dataset is unchanged; if it is killed afterwards, only the card is out of date.
+
+    Args:
+        dataset: Name or path of a dataset that was built with ``partition_by``.
+        files: Files to append, as for ``build_dataset``.
+        options: Information that files of other programs do not contain.
+        track: Reports progress. Default: no report.
+
+    Raises:
+        CostModelError: If the dataset is not partitioned, another process is appending to it, a file cannot
+            be read, no record can enter, or the folder cannot be written.
+    """
+    there = DataFiles.of(dataset)
+    if there.partition is None:
+        raise CostModelError(
+            f"Only a dataset in parts can be appended to, but {there.path} is one file. Build it with "
+            "--partition-by, or merge it with the campaign into a new dataset."
+        )
+    folder = there.folder
+    try:
+        with FileLock(folder / _LOCK_NAME, timeout=0):
+            return _append(DataFiles.of(folder), sorted(files), options, track)
+    except Timeout:
+        raise CostModelError(
+            f"Only one process at a time may append to {folder}, but another one is appending. Wait until "
+            "it has finished."
+        ) from None
+    except OSError as error:
+        raise CostModelError(f"Cannot write dataset {folder}: {error.strerror}.") from error
+
+
+def _append(
+    there: DataFiles, files: Sequence[Path], options: ReadOptions | None, track: Track
+) -> BuildReport:
+    folder, number = there.folder, there.next_number
+    header = read_held_header(folder)
+    remove_other_files(folder, there.names)  # of a process that was killed
+    with DatasetWriter(folder, there.partition, number) as writer:
+
+        def take(validation: Validation) -> None:
+            if validation.new.any():
+                writer.write(validation.accepted.take(np.flatnonzero(validation.new)))
+
+        examination = examine(files, options, there=folder, on_workload=take, track=track)
+        if not examination.duplicates:
+            check_not_empty(examination)
+    _keep_rejects(examination, folder / f"rejects-{number}.jsonl")
+    add_checksums(folder, writer.names)
+    papers = _write_papers(Describer.of(folder, track), header, folder, there.partition)
+    add_checksums(folder, papers)
+    return _make_report(examination, folder)
+
+
+def _check_is_for_papers(out: Path) -> None:
+    """Check that a folder to write holds no card but a dataset's: another README.md is somebody's work.
+
+    Raises:
+        CostModelError: It does.
+    """
+    if exists(out / CARD_NAME) and not is_dataset_folder(out):
+        raise CostModelError(
+            f"A dataset must be written to a new folder or over another dataset, but {out} has a "
+            f"{CARD_NAME} and no measurements, and the card would replace that file. Name another folder."
+        )
+
+
+def _keep_rejects(examination: Examination, file: Path) -> None:
+    """Write what does not enter; where all does, there is no such file."""
+    if examination.rejects:
+        write_rejects(examination.rejects, file)
+    else:
+        file.unlink(missing_ok=True)
+
+
+def _write_papers(
+    describer: Describer, header: CardHeader, out: Path, partition: Partition | None
+) -> tuple[str, ...]:
+    """Write the card and its pictures, and give the names of all files that were written.
+
+    Of a dataset in parts the author's texts are kept, too, to make the card again.
+    """
+    description = describer.description()
+    pictures = write_plots(description, describer.shifts, out)
+    card = render_card(header, description, in_parts=partition is not None)
+    write_whole(out / CARD_NAME, card.encode())
+    write_whole(out / PAGE_NAME, markdown_page(header.title, card).encode())
+    if partition is None:
+        return CARD_NAME, PAGE_NAME, *pictures
+    write_held_header(header, out)
+    return CARD_NAME, PAGE_NAME, HEADER_NAME, *pictures
+
+
+def _make_report(examination: Examination, out: Path) -> BuildReport:
+    """Return what became of files that were examined, now that the dataset is written."""
+    return BuildReport(
+        path=out,
+        sha256=hash_dataset(out),
+        records=examination.accepted + examination.duplicates + len(examination.rejects),
+        measurements=examination.accepted,
+        duplicates=examination.duplicates,
+        rejects=dict(examination.rejects.counts().most_common()),
+        findings=tuple(f for f in examination.findings if f.kind not in SORTED_OUT_KINDS),
+    )

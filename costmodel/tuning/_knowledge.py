@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arguments import check_kind, check_seed, check_texts, check_whole
-from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.dataset.splits._make import SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import drop_final_report
-from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.features import extract
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -13,7 +13,7 @@ from fake_foreign import PLATFORM_TOML, json_lines
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
-from costmodel.dataset._export_files import name_file
+from costmodel.dataset._export import name_file
 from costmodel.dataset.checks._sieve import Sieve
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions

@@ -24,7 +24,7 @@ from costmodel.dataset import (
     read_split,
     write_split,
 )
-from costmodel.dataset._used import describe_used_dataset
+from costmodel.dataset.publish._describe import describe_used_dataset
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.dataset.table._candidates import Candidates
 from costmodel.dataset.table._read import iter_measurements

@@ -11,9 +11,9 @@ import pytest
 from fake_records import BUDGETS, DEVICE, WORKLOADS, fake_measurement, fake_measurements
 
 from costmodel.dataset import Describer, describe, load_dataset
+from costmodel.dataset.publish._card import summary_tables
 from costmodel.dataset.publish._describe import visit_shifts
 from costmodel.dataset.publish._plots import write_plots
-from costmodel.dataset.publish._summary import summary_tables
 from costmodel.dataset.table._read import dataset_from_measurements, iter_datasets
 from costmodel.records import Measurement, Outcome
 

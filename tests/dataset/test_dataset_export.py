@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from costmodel.dataset import CardHeader, build_dataset, export_dataset
-from costmodel.dataset._export_files import (
+from costmodel.dataset._export import (
     by_task,
     export_parquet,
     export_records,

@@ -8,7 +8,7 @@ import pytest
 from fake_records import WORKLOADS, fake_measurement
 
 from costmodel.dataset import CardHeader, build_dataset
-from costmodel.dataset.sources._spool import RecordSpool
+from costmodel.dataset.sources._source import RecordSpool
 from costmodel.dataset.table._records import Records
 from costmodel.records import Config, Measurement, RecordStore
 from costmodel.records._measurement import DeviceState

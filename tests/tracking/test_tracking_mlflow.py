@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.dataset import load_dataset
-from costmodel.dataset._used import describe_used_dataset
+from costmodel.dataset.publish._describe import describe_used_dataset
 from costmodel.dataset.table._files import hash_dataset
 from costmodel.errors import CostModelError
 from costmodel.tracking import Artifact, Metric, MlflowTracker, Parameter, tracked_run

@@ -6,7 +6,7 @@ import pytest
 
 import costmodel
 from costmodel.dataset import load_dataset
-from costmodel.dataset.splits._labels import shape_siblings
+from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaSource

@@ -21,7 +21,7 @@ from costmodel.cli.dataset._arguments import (
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
-    from costmodel.dataset._export_files import ExportReport
+    from costmodel.dataset._export import ExportReport
     from costmodel.dataset.table._files import Partition
 
 
@@ -171,7 +171,7 @@ def append(
     Examples:
     - `costmodel dataset append datasets/mine out/second/measurements.jsonl`
     """
-    from costmodel.dataset._append import append_dataset
+    from costmodel.dataset._build import append_dataset
 
     options = read_options(platform, columns, workload, problem_size, lower_traces=lower_traces)
     report = append_dataset(dataset, files, options=options, track=track)

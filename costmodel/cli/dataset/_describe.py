@@ -58,8 +58,8 @@ def describe(
     - `costmodel dataset describe out/measurements.jsonl`
     """
     from costmodel.dataset._build import describe_file
+    from costmodel.dataset.publish._card import summary_tables
     from costmodel.dataset.publish._plots import write_plots
-    from costmodel.dataset.publish._summary import summary_tables
     from costmodel.dataset.table._files import find_dataset, hash_dataset
 
     path = find_dataset(dataset)

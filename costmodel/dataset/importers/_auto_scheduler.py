@@ -19,7 +19,7 @@ from costmodel.dataset.importers._autotvm import TvmPlatforms, TvmResult, read_t
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import EntryError, to_factors
-from costmodel.dataset.sources._foreign import workload_of_arguments
+from costmodel.dataset.sources._platform_file import workload_of_arguments
 from costmodel.dataset.sources._source import FileContents
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id

@@ -21,8 +21,13 @@ import msgspec
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors, to_seconds
-from costmodel.dataset.sources._foreign import name_space, workload_of_arguments
-from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
+from costmodel.dataset.sources._platform_file import (
+    PlatformFile,
+    find_platform_file,
+    name_space,
+    require_platform,
+    workload_of_arguments,
+)
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.errors import CostModelError
 from costmodel.reading import read_lines

@@ -12,12 +12,14 @@ import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._entry import PER_SECOND, EntryError, to_decision, to_seconds
-from costmodel.dataset.sources._foreign import find_given_workload, foreign_workload, make_candidate
 from costmodel.dataset.sources._platform_file import (
     add_software,
+    find_given_workload,
     find_named_device,
     find_platform_file,
+    foreign_workload,
     locate,
+    make_candidate,
 )
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError

@@ -15,15 +15,17 @@ from typing import Any
 import msgspec
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._document import read_csv_rows
 from costmodel.dataset.sources._entry import PER_SECOND, EntryError, read_decision, read_number, to_seconds
-from costmodel.dataset.sources._foreign import find_given_workload, make_candidate, workload_of_arguments
 from costmodel.dataset.sources._platform_file import (
     add_software,
+    find_given_workload,
     find_named_device,
     find_platform_file,
     locate,
+    make_candidate,
+    workload_of_arguments,
 )
-from costmodel.dataset.sources._rows import read_csv_rows
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.reading import read_lines

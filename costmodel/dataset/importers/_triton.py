@@ -18,19 +18,17 @@ from typing import Any
 
 from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._entry import EntryError, to_decision, to_seconds
-from costmodel.dataset.sources._foreign import (
-    find_given_workload,
-    foreign_workload,
-    make_candidate,
-    workload_of_arguments,
-)
 from costmodel.dataset.sources._platform_file import (
     PlatformFile,
     add_software,
+    find_given_workload,
     find_named_device,
     find_platform_file,
+    foreign_workload,
     locate,
+    make_candidate,
     require_platform,
+    workload_of_arguments,
 )
 from costmodel.dataset.sources._source import ChosenConfig, Entry, FileContents, Origin, Reject, Repair
 from costmodel.errors import CostModelError

@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.publish._describe import Quantiles, quantiles
-from costmodel.dataset.sources._spool import RecordSpool
+from costmodel.dataset.sources._source import RecordSpool
 from costmodel.dataset.table._compare import find_differences, keys_of
 from costmodel.dataset.table._read import DatasetLike, Track, iter_records, show_nothing
 from costmodel.dataset.table._records import Records

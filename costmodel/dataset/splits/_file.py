@@ -31,8 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
-from costmodel.dataset.splits._folds import Fold
-from costmodel.dataset.splits._labels import Twins
+from costmodel.dataset.splits._folds import Fold, Twins
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
 from costmodel.dataset.table._columns import Mask
 from costmodel.dataset.table._dataset import Dataset, DatasetFile, make_categorical

@@ -14,15 +14,16 @@ from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
 from costmodel.dataset.splits._folds import (
     Fold,
     Labels,
+    Twins,
     check_folds,
     draw_rows,
     few_shot,
     keep_whole_device,
+    labels_of,
     leave_out,
     random_fold,
     select_whole_device,
 )
-from costmodel.dataset.splits._labels import Twins, labels_of
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError

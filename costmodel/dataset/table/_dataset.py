@@ -1,7 +1,8 @@
 """A dataset in memory: candidates, platforms and one row for each measurement."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 
 from costmodel.dataset.table._candidates import Candidates
 from costmodel.dataset.table._columns import lengths_of, number_combinations, reduce_to_medians
-from costmodel.dataset.table._display import dataset_facts
 from costmodel.dataset.table._records import ROWS, Records
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean
@@ -24,6 +24,9 @@ from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.report._page import facts_html
+
+_MOST_NAMED = 12  # operator kinds and outcomes
+
 
 # Columns of a row that hold one value each.
 _SCALARS = (
@@ -300,3 +303,45 @@ def _with_all_software(records: Records, platform: NDArray[np.int64]) -> tuple[P
 
 def _without_index(values: Any) -> Any:
     return values.array if isinstance(values, pd.Series) else values
+
+
+def dataset_facts(
+    candidates: Candidates, platforms: Iterable[Platform], outcomes: Iterable[str]
+) -> dict[str, str]:
+    """Return what a dataset holds, each number with its name.
+
+    Args:
+        candidates: Its candidates.
+        platforms: Its platforms.
+        outcomes: Outcome of each measurement.
+    """
+    by_outcome = Counter(outcomes)
+    workloads = candidates.workloads
+    by_kind = Counter(workload.kind for workload in workloads)
+    return {
+        "measurements": f"{by_outcome.total():,} ({_listed(by_outcome)})",
+        "candidates": f"{len(candidates):,}",
+        "workloads": f"{len(workloads):,} ({_listed(by_kind)})",
+        **_parts_of_devices(platforms),
+    }
+
+
+def _parts_of_devices(platforms: Iterable[Platform]) -> dict[str, str]:
+    """Return the SMs granted of each device, by how they were set apart."""
+    granted: dict[str, dict[str, list[int]]] = {}
+    for platform in platforms:
+        parts = granted.setdefault(platform.device.name, {})
+        parts.setdefault(platform.isolation, []).append(platform.sms_granted)
+    return {
+        device: "; ".join(
+            f"{', '.join(map(str, sorted(sms)))} SMs ({isolation})"
+            for isolation, sms in sorted(parts.items())
+        )
+        for device, parts in sorted(granted.items())
+    }
+
+
+def _listed(counts: "Counter[str]") -> str:
+    """Return names with their counts, the most frequent first."""
+    named = [f"{name} {count:,}" for name, count in counts.most_common(_MOST_NAMED)]
+    return ", ".join([*named, "..."] if len(counts) > _MOST_NAMED else named)
