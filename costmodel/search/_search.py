@@ -6,8 +6,10 @@ from functools import partial
 import numpy as np
 import optuna
 
+from costmodel.arrays import FloatArray
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError, SpaceExhaustedError
+from costmodel.reading import refusing
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.search._ask import Proposals, missing_trials
@@ -25,6 +27,8 @@ from costmodel.search.spaces._base import SearchSpace
 
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
+# What a study must be, and what to do if it is not: whoever shares its file or database may have changed it.
+_WRITTEN = ("one that a search of this version wrote", "Restore it from a copy, or use a new study.")
 # Rounds of measuring again: the first may make a drift suspected, which the second settles in most cases.
 _REPEAT_ROUNDS = 2
 # What fails for these reasons fails at every budget: the rest need not be tried.
@@ -62,7 +66,7 @@ class Search:
         total: Total number of candidates to measure, as far as the space has that many.
 
     Raises:
-        CostModelError: The study belongs to another space or another objective.
+        CostModelError: The study belongs to another space or another objective, or is damaged.
         TypeError: ``stop_gain`` is given with a sampler without a model.
     """
 
@@ -83,7 +87,7 @@ class Search:
         if not self._study.trials:
             for config in first:
                 self._study.enqueue_trial(self._space.params(config), skip_if_exists=True)
-        self._reference_s = np.array(self._study.user_attrs.get(_REFERENCE, [1.0]))
+        self._reference_s = _reference_of(self._study)
         size = self._space.size
         self.total = n_measurements if size is None else min(n_measurements, size)
         self._batch, self._batches = batches_in_flight(runner.in_flight, self.total, batch)
@@ -181,7 +185,8 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     Raises:
         CostModelError: The study is of another space or another objective.
     """
-    has_trials = bool(study.trials)  # looked for first: whoever asks for one has said before of which space
+    with refusing(f"Study {study.study_name!r}", *_WRITTEN):
+        has_trials = bool(study.trials)  # looked for first: whoever asks has said before of which space
     space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
     if has_trials and known != space_id:
         raise CostModelError(
@@ -202,8 +207,34 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
             "Use a new study."
         )
     study.sampler = sampler
-    give_up_abandoned(study)
+    with refusing(f"Study {study.study_name!r}", *_WRITTEN):
+        give_up_abandoned(study)
+        _check_trials(study, sampler.space)
     return study
+
+
+def _check_trials(study: optuna.Study, space: SearchSpace) -> None:
+    """Check that all can be read that the search will read of its trials.
+
+    Raises:
+        ValueError: A trial tells of other budgets, or of times that none has; other exceptions are possible.
+    """
+    budgets = (len(space.platforms),)
+    numbers = []
+    for each in study.get_trials(deepcopy=False, states=FINISHED):
+        told = Trial.of(each, space)
+        numbers.append(told.number)
+        latencies_s = np.array(told.latency_s, dtype=np.float64)
+        if latencies_s.shape != budgets or len(told.outcomes) != len(latencies_s) or (latencies_s <= 0).any():
+            raise ValueError(f"trial {told.number} has no outcome and latency for each number of SMs")
+    present_factors(study, numbers)
+    drifts_of(study)
+    if _reference_of(study).shape not in (budgets, (1,)):
+        raise ValueError("what its values are relative to is no latency for each number of SMs")
+
+
+def _reference_of(study: optuna.Study) -> FloatArray:
+    return np.array(study.user_attrs.get(_REFERENCE, [1.0]), dtype=np.float64)
 
 
 def _at_all_budgets(

@@ -97,6 +97,27 @@ def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:
     return RDBStorage(url, engine_kwargs=engine)
 
 
+@contextmanager
+def explaining_storage() -> Iterator[None]:
+    """Say of a storage that fails amid a search how its driver says so, and that nothing told is lost.
+
+    Raises:
+        CostModelError: A storage of Optuna fails.
+    """
+    try:
+        yield
+    except Exception as error:
+        kinds = type(error).__mro__
+        if not any(kind.__module__.startswith(("sqlalchemy.", "optuna.exceptions")) for kind in kinds):
+            raise
+        reason = error.__cause__ or error  # Optuna's own words name no reason
+        first = (str(reason).splitlines() or [type(reason).__name__])[0].rstrip(". ")
+        raise CostModelError(
+            f"The storage of a study must answer, but: {first}. What was told is kept: the same command goes "
+            "on once it does, or begins anew with a new study."
+        ) from error
+
+
 def give_up_abandoned(study: optuna.Study) -> None:
     """Prune the running trials whose process has died, so that their configs can be proposed again."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):

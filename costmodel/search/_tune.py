@@ -8,6 +8,7 @@ from costmodel.collector.runners._base import Runner
 from costmodel.search._ask import heartbeat
 from costmodel.search._result import SearchResult
 from costmodel.search._search import Search
+from costmodel.search._study import explaining_storage
 from costmodel.search.samplers._base import SpaceSampler
 
 
@@ -49,9 +50,9 @@ def tune_together(searches: Sequence[Search]) -> list[SearchResult]:
         The result of each, in order.
 
     Raises:
-        CostModelError: A runner cannot measure.
+        CostModelError: A runner cannot measure, or the storage of a study fails.
     """
-    with ExitStack() as stack:
+    with explaining_storage(), ExitStack() as stack:
         for search in searches:
             stack.enter_context(closing(search))
         # What one has proposed waits while another measures.

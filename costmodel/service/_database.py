@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from sqlalchemy import (
     Column,
     Engine,
@@ -14,6 +16,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TypeDecorator,
     create_engine,
 )
 from sqlalchemy.exc import (
@@ -25,26 +28,74 @@ from sqlalchemy.exc import (
 )
 
 from costmodel.databases import parse_database
-from costmodel.errors import CostModelError
-from costmodel.reading import exists
+from costmodel.errors import CostModelError, shorten
+from costmodel.reading import decode_json, exists
+from costmodel.service._job import RuleName, RunnerName
 
 METADATA = MetaData()
+
+T = TypeVar("T")
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Amount = Annotated[float, msgspec.Meta(ge=0.0, lt=1e18)]  # NaN and infinity are none
+
+
+class _DamagedRowError(ValueError):
+    """A row has a value that no store has."""
+
+
+class _Checked(TypeDecorator[Any]):
+    """A type of column whose values are checked as they are read: SQLite keeps anything in any column.
+
+    Args:
+        of: Type in the database.
+        kind: Type of the values.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, of: Any, kind: Any) -> None:
+        super().__init__()
+        self.of, self.kind = of, kind
+        self.impl = of
+
+    def process_result_value(self, value: Any, _: Any) -> Any:
+        try:
+            return msgspec.convert(value, self.kind)
+        except msgspec.ValidationError as error:
+            raise _DamagedRowError(f"a row has {shorten(repr(value), 60)} ({error})") from error
+
+
+def decode_kept(text: str, kind: type[T] | Any) -> T:
+    """Decode JSON that a column keeps. Use it in ``explaining_failures``.
+
+    Raises:
+        ValueError: It is no such value.
+    """
+    try:
+        return decode_json(text, kind)  # type: ignore[no-any-return]
+    except Exception as error:  # decoders raise what they like
+        raise _DamagedRowError(f"a row has {shorten(repr(text), 60)} ({error})") from error
+
+
+_WHOLE, _TIME = _Checked(Integer(), _Whole), _Checked(Float(), _Amount)  # times are seconds since the epoch
+_TEXT = _Checked(Text(), str)
 
 JOBS = Table(
     "costmodel_jobs",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("key", String(16), nullable=False),  # tells jobs of one id in two databases apart
-    Column("name", Text, nullable=False),
-    Column("submitter", Text, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("submitted_at", Float, nullable=False),  # times are seconds since the epoch
-    Column("cancelled_at", Float),
-    Column("runner", String(16), nullable=False),
-    Column("rule", String(32), nullable=False),
-    Column("total", Integer, nullable=False),
-    Column("slice", Integer, nullable=False),
-    Column("specification", Text, nullable=False),  # a Job as JSON
+    Column("key", _Checked(String(16), str), nullable=False),  # tells jobs of one id in two databases apart
+    Column("name", _TEXT, nullable=False),
+    Column("submitter", _TEXT, nullable=False),
+    Column("priority", _Checked(Integer(), int), nullable=False),
+    Column("submitted_at", _TIME, nullable=False),
+    Column("cancelled_at", _Checked(Float(), _Amount | None)),
+    Column("runner", _Checked(String(16), RunnerName), nullable=False),
+    Column("rule", _Checked(String(32), RuleName), nullable=False),
+    Column("total", _WHOLE, nullable=False),
+    Column("slice", _WHOLE, nullable=False),
+    Column("specification", _TEXT, nullable=False),  # a Job as JSON
 )
 
 TASKS = Table(
@@ -52,15 +103,15 @@ TASKS = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("job", ForeignKey(JOBS.c.id), nullable=False),
-    Column("position", Integer, nullable=False),  # among the job's tasks
-    Column("name", Text, nullable=False),
-    Column("weight", Float, nullable=False),
-    Column("state", String(16), nullable=False),  # open, done or failed
-    Column("trials", Integer, nullable=False, default=0),
-    Column("best_s", Text, nullable=False, default="[]"),  # after each slice, as JSON
-    Column("expected_gain", Float),
-    Column("answer", Text),  # an Answer as JSON
-    Column("error", Text),
+    Column("position", _WHOLE, nullable=False),  # among the job's tasks
+    Column("name", _TEXT, nullable=False),
+    Column("weight", _Checked(Float(), _Amount), nullable=False),
+    Column("state", _Checked(String(16), Literal["open", "done", "failed"]), nullable=False),
+    Column("trials", _WHOLE, nullable=False, default=0),
+    Column("best_s", _TEXT, nullable=False, default="[]"),  # after each slice, as JSON
+    Column("expected_gain", _Checked(Float(), float | None)),
+    Column("answer", _Checked(Text(), str | None)),  # an Answer as JSON
+    Column("error", _Checked(Text(), str | None)),
 )
 
 # Each lease that there ever was: whoever inserts the next number of a task has the task.
@@ -68,13 +119,13 @@ LEASES = Table(
     "costmodel_leases",
     METADATA,
     Column("task", ForeignKey(TASKS.c.id), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("worker", Text, nullable=False),  # a ProcessMark as JSON
-    Column("begun", Float, nullable=False),
-    Column("until", Float, nullable=False),  # it holds so long unless it is renewed
-    Column("ended", Float),
-    Column("trials", Integer, nullable=False),  # that it is for
-    Column("made", Integer, nullable=False, default=0),  # of them
+    Column("number", _WHOLE, primary_key=True, autoincrement=False),
+    Column("worker", _TEXT, nullable=False),  # a ProcessMark as JSON
+    Column("begun", _TIME, nullable=False),
+    Column("until", _TIME, nullable=False),  # it holds so long unless it is renewed
+    Column("ended", _Checked(Float(), _Amount | None)),
+    Column("trials", _WHOLE, nullable=False),  # that it is for
+    Column("made", _WHOLE, nullable=False, default=0),  # of them
 )
 
 _TRIES = 20
@@ -98,13 +149,18 @@ def open_database(place: str, *, create: bool = True) -> Engine:
 
 @contextmanager
 def explaining_failures(place: str) -> Iterator[None]:
-    """Say which database fails, and how its driver says so.
+    """Say which database fails, and how its driver says so, or what of its rows is damaged.
 
     Raises:
-        CostModelError: A call of the database fails.
+        CostModelError: A call of the database fails, or it holds what no store has.
     """
     try:
         yield
+    except _DamagedRowError as error:
+        raise CostModelError(
+            f"The job store {place} must be as `costmodel jobs` writes it, but {error}. Restore it from a "
+            "copy, or begin another store."
+        ) from error
     except (SQLAlchemyError, ModuleNotFoundError) as error:
         raise explain_failure(place, error) from error
 

@@ -13,8 +13,8 @@ from costmodel.reading import decode_json, exists, read_toml, refusing
 from costmodel.records._workload import Workload
 from costmodel.workloads._catalogue import catalogue
 
-_RuleName = Literal["round-robin", "gradient", "expected-gain"]
-_RunnerName = Literal["replay", "cpu", "cuda"]
+RuleName = Literal["round-robin", "gradient", "expected-gain"]
+RunnerName = Literal["replay", "cpu", "cuda"]
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 # Settings that may be paths.
 _PLACES = ("learn_from", "start_from", "replay", "model")
@@ -98,8 +98,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tasks: tuple[TuneTask | CampaignTask, ...]
     trials: _Count = 16
     slice: _Count | None = None
-    rule: _RuleName = "round-robin"
-    runner: _RunnerName = "replay"
+    rule: RuleName = "round-robin"
+    runner: RunnerName = "replay"
     settings: TuneSettings = TuneSettings()
 
     @property
@@ -149,8 +149,8 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     out: str | None = None
     trials: _Count = 16
     slice: _Count | None = None
-    rule: _RuleName = "round-robin"
-    runner: _RunnerName = "replay"
+    rule: RuleName = "round-robin"
+    runner: RunnerName = "replay"
     settings: TuneSettings = TuneSettings()
 
     @classmethod

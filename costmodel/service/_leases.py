@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, exists, func, insert, select, update
 
 from costmodel.errors import CostModelError
 from costmodel.processes import ProcessMark
-from costmodel.service._database import JOBS, LEASES, TASKS
+from costmodel.service._database import JOBS, LEASES, TASKS, decode_kept
 
 # A lease holds so long unless it is renewed; a worker of the same host that is gone has none at once.
 LEASE_S = 120.0
@@ -155,7 +155,7 @@ def _is_last(lease: Lease) -> tuple[Any, ...]:
 
 
 def _mark(worker: str) -> ProcessMark:
-    return msgspec.json.decode(worker, type=ProcessMark)
+    return decode_kept(worker, ProcessMark)
 
 
 def _is_gone(worker: str) -> bool:

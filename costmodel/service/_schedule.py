@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Row, exists, select, update
 
-from costmodel.service._database import JOBS, TASKS
+from costmodel.service._database import JOBS, TASKS, decode_kept
 from costmodel.service._leases import Lease, TaskLeases, count_served_s
 
 # Of MetaSchedule's GradientBased: weight of what was gained of late, and over how many slices.
@@ -150,7 +149,7 @@ def query_tasks(job: int) -> Any:
 
 
 def _state_of(task: Row[Any]) -> TaskState:
-    best_s = msgspec.json.decode(task.best_s, type=tuple[float, ...])
+    best_s = decode_kept(task.best_s, tuple[float, ...])
     return TaskState(task.weight, task.trials, best_s, task.expected_gain)
 
 

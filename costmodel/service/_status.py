@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Row
 
 from costmodel.records._candidate import Candidate
+from costmodel.service._database import decode_kept
 from costmodel.service._leases import TaskLeases, worker_name
 from costmodel.service._schedule import query_tasks
 
@@ -122,12 +123,12 @@ def _task_status(task: Row[Any], leases: TaskLeases) -> TaskStatus:
         weight=task.weight,
         state=task.state,
         trials=task.trials,
-        best_s=msgspec.json.decode(task.best_s, type=tuple[float, ...]),
+        best_s=decode_kept(task.best_s, tuple[float, ...]),
         expected_gain=task.expected_gain,
         worker=worker_name(leases.held.worker) if leases.held else None,
         leases=leases.count,
         deaths=leases.deaths,
-        answer=task.answer and msgspec.json.decode(task.answer, type=Answer),
+        answer=task.answer and decode_kept(task.answer, Answer),
         error=task.error or "",
     )
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from costmodel.errors import CostModelError
 from costmodel.processes import ProcessMark
 from costmodel.service import _leases as leases
-from costmodel.service._database import JOBS, TASKS, explaining_failures, open_database
+from costmodel.service._database import JOBS, TASKS, decode_kept, explaining_failures, open_database
 from costmodel.service._job import Job, decode_job, encode_json
 from costmodel.service._leases import Lease
 from costmodel.service._schedule import choose_lease, fail, list_jobs_in_order, settle
@@ -193,7 +193,7 @@ class JobStore:
             if progress is None:
                 return
             best = connection.scalar(select(TASKS.c.best_s).where(TASKS.c.id == lease.task))
-            known = msgspec.json.decode(best or "[]", type=list[float])
+            known = decode_kept(best or "[]", list[float])
             found = [] if progress.answer.latency_s is None else [progress.answer.latency_s]
             values = {
                 "trials": progress.trials,

@@ -24,8 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.alterations import SWELLING, alter, make_special, odd_name, swell
+from fuzz.containers import alter_inside, reseal
 from fuzz.corpus import Target, write_corpus
-from fuzz.harness import CALLS, Verdict, load_package, run
+from fuzz.harness import CALLS, Verdict, load_modules, load_package, run
 
 # Of a hundred inputs, how many are no altered file.
 _SPECIAL, _ODD_NAMES, _SIGNALS = 4, 3, 6
@@ -127,24 +128,41 @@ class Attack:
 
 
 def _alter_file(file: Path, rng: random.Random) -> str:
-    """Alter a file; what was done."""
+    """Alter a file, or what it holds; what was done."""
+    done: list[str] = []
+
+    def altered(content: bytes) -> bytes:
+        what, content = alter(content, rng)
+        done.append(what)
+        return content
+
     if rng.randrange(SWELLING) == 0:
-        done, content = "swell", swell(file.read_bytes(), rng)
-    else:
-        done, content = alter(file.read_bytes(), rng)
-    file.write_bytes(content)
-    return done
+        done.append("swell")
+        file.write_bytes(swell(file.read_bytes(), rng))
+    elif rng.randrange(2) or not alter_inside(file, altered, rng):
+        file.write_bytes(altered(file.read_bytes()))
+    if rng.randrange(4):
+        reseal(file)
+    return "+".join(done) or "retype"
 
 
 def _check_valid(attack: Attack) -> None:
-    """Check that each command accepts its valid file: to attack what is refused anyhow tells nothing."""
+    """Check that each command accepts its valid file: to attack what is refused anyhow tells nothing.
+
+    What a command imports is imported here too, so that those that follow need not.
+    """
+    imported, wrong = attack.corpus.with_name("imported"), []
     for target in attack.targets:
         copy = attack.corpus.with_name("valid")
         shutil.copytree(attack.corpus, copy)
-        verdict = run(target.arguments, copy)
-        if verdict.fault or verdict.is_refusal:
-            sys.exit(f"{target}: a valid file is refused: {verdict.fault}\n{verdict.said}")
+        verdict = run(target.arguments, copy, imported=imported)
+        is_there = (attack.corpus / target.file).is_file()
+        if verdict.fault or verdict.is_refusal is not target.is_refused or not is_there:
+            wrong.append(f"{target}: a valid file is answered wrongly: {verdict.fault}\n{verdict.said}")
         shutil.rmtree(copy)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    load_modules(imported.read_text().split())
 
 
 def _report(results: list[dict[str, Any]], seed: int) -> int:

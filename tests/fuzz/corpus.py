@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -11,16 +12,28 @@ from damaged_files import whole_files
 from fake_foreign import COLUMN_MAP, PLATFORM_TOML, fake_records, write_database
 from fuzz.harness import run
 from planner.kineto_traces import Machine, two_streams
+from small_networks import export_small
 
+from costmodel.collector.campaign._config import CampaignConfig
+from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.dataset._build import build_dataset
 from costmodel.dataset.publish._card import CardHeader
-from costmodel.records._store import RecordStore
+from costmodel.dataset.splits._final import write_final_shapes
+from costmodel.dataset.table._read import load_dataset
+from costmodel.records._store import RecordStore, read_records
 from costmodel.testing._landscapes import gpu_landscape
 from costmodel.tuning._training import train
 
 ROOT = Path(__file__).parents[2]
 _OTHER_TOOLS = ROOT / "tests" / "dataset" / "other_tools"
 _WORKLOADS = ("matmul-m128-n768-k768", "matmul-m512-n512-k512", "matmul-m64-n2304-k768")
+_SEARCH = ("tune", _WORKLOADS[0], "--replay", "built", "--trials", "4")
+_NSYS = """\
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Bytes (MB),Device,Strm,Name
+1000000,52000,11,132,2,1,128,1,1,,NVIDIA H100 80GB HBM3 (0),7,ampere_sgemm_128x64_tn
+1060000,8000,12,,,,,,,0.524,NVIDIA H100 80GB HBM3 (0),7,[CUDA memcpy Device-to-Host]
+1070000,10000,13,264,1,1,256,1,1,,NVIDIA H100 80GB HBM3 (0),13,"void vectorized<4, at::add<float>>(int)"
+"""
 _LEARNERS = ("ridge", "random-forest", "xgboost")
 _DEVICE = """[device]
 name = "mine"
@@ -46,6 +59,10 @@ seed = 3
 """
 
 
+_MERGE = ("merge", "built", "--out", "again", "--card", "card.toml")
+_EXPORT = ("--format", "t4", "--out", "exported")
+
+
 @dataclass(frozen=True)
 class Target:
     """A file, and a command that reads it.
@@ -53,10 +70,21 @@ class Target:
     Attributes:
         file: Its path in the folder of the corpus, which the command runs in.
         arguments: Those of ``costmodel``, or one of ``harness.CALLS`` and its own.
+        is_refused: Whether the file is refused as it is: its reader is attacked all the same.
     """
 
     file: str
     arguments: tuple[str, ...]
+    is_refused: bool = False
+
+
+_PROGRAMS = (
+    *(Target(f"{name}.json", ("read_program", f"{name}.json")) for name in ("matmul", "sums")),
+    Target("network.json", ("read_calls", "network.json")),
+    Target("tuned.jsonl", ("dataset", "validate", "tuned.jsonl")),
+    *(Target("tuned.jsonl", ("read_tvm_database", "tuned.jsonl", sms)) for sms in ("32", "132")),
+    Target("tvm.costmodel", ("read_tvm_model", "tvm.costmodel")),
+)
 
 
 def write_corpus(folder: Path) -> tuple[Target, ...]:
@@ -69,7 +97,14 @@ def write_corpus(folder: Path) -> tuple[Target, ...]:
     _write_foreign(folder)
     _write_settings(folder)
     _write_graphs(folder)
-    return tuple(_targets(folder))
+    _write_stores(folder)
+    targets = [*_targets(folder), *_store_targets()]
+    if find_spec("tvm"):
+        _write_programs(folder)
+        targets += _PROGRAMS
+    if find_spec("triton"):
+        targets.append(Target("triton.jsonl", ("read_triton_store", "triton.jsonl")))
+    return tuple(targets)
 
 
 def _write_measurements(folder: Path) -> None:
@@ -78,23 +113,12 @@ def _write_measurements(folder: Path) -> None:
         store.append(data.to_measurements())
     header = CardHeader(*["words"] * len(CardHeader.__struct_fields__))
     build_dataset([folder / "records.jsonl"], folder / "built", header=header)
+    build_dataset([folder / "records.jsonl"], folder / "parts", header=header, partition_by="workload")
     for learner in _LEARNERS:
         train(data, learner, hold_out=_WORKLOADS[:1]).save(folder / f"{learner}.costmodel")
     new = [each for each in data.candidates if each.workload.name == _WORKLOADS[0]]
     (folder / "new.jsonl").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in new))
-    tuned = (
-        "tune",
-        _WORKLOADS[0],
-        "--replay",
-        "built",
-        "--sms",
-        "8,132",
-        "--portfolio",
-        "2",
-        "--trials",
-        "4",
-    )
-    _must_run(folder, *tuned, "--dispatch", "dispatch.json")
+    _must_run(folder, *_SEARCH, "--sms", "8,132", "--portfolio", "2", "--dispatch", "dispatch.json")
     _must_run(folder, "dataset", "split", "built", "--strategy", "leave-one-workload-out", "--name", "mine")
 
 
@@ -128,6 +152,7 @@ def _write_settings(folder: Path) -> None:
 def _write_graphs(folder: Path) -> None:
     events = two_streams(Machine()).events
     (folder / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    (folder / "nsys.csv").write_text(_NSYS)
     tasks = [{"id": str(i), "duration_s": 1e-5, "after": [str(i - 1)] if i else []} for i in range(6)]
     tasks[2] |= {"sms": 132, "blocks": 264, "block_warps": 8, "workload": _WORKLOADS[0]}
     (folder / "graph.json").write_text(json.dumps({"tasks": tasks}))
@@ -142,14 +167,71 @@ def _write_graphs(folder: Path) -> None:
     (folder / "placed.json").write_text(json.dumps(split))
 
 
+def _write_stores(folder: Path) -> None:
+    """Write the stores of jobs, searches, runs, a campaign, and of the drop-in for Triton."""
+    _must_run(folder, "jobs", "submit", "job.toml", "--store", "jobs.db")
+    _must_run(folder, "jobs", "work", "--once", "--store", "jobs.db")
+    _must_run(folder, "jobs", "submit", "job.toml", "--store", "jobs.db")
+    for study in ("study.db", "study.log"):
+        _must_run(folder, *_SEARCH, "--study", study)
+    if find_spec("mlflow"):
+        _must_run(folder, "experiments", "log", "experiment", "--tracking-uri", "runs.db")
+    shutil.copytree(folder / "built", folder / "reserved", ignore=shutil.ignore_patterns("splits"))
+    write_final_shapes(load_dataset(folder / "reserved"))
+    campaign = CampaignFolder(folder / "campaign")
+    config = CampaignConfig.load(folder / "campaign.toml")
+    campaign.claim(config)
+    measured = list(read_records(folder / "records.jsonl"))
+    one = [each for each in measured if each.candidate.workload.name == _WORKLOADS[0]]
+    campaign.write_proposals(config.parsed_workloads[0], 0, [each.candidate for each in one])
+    shutil.copyfile(folder / "records.jsonl", campaign.store)
+    with RecordStore(folder / "triton.jsonl") as store:
+        store.append(one)
+
+
+def _store_targets() -> Iterator[Target]:
+    for told in (("list",), ("show", "1"), ("work", "--once"), ("cancel", "2")):
+        yield Target("jobs.db", ("jobs", *told, "--store", "jobs.db"))
+    for study in ("study.db", "study.log"):
+        yield Target(study, (*_SEARCH, "--study", study))
+    if find_spec("mlflow"):
+        yield Target("runs.db", ("experiments", "list", "--tracking-uri", "runs.db"))
+    yield Target("campaign/campaign.json", ("collect", "status", "campaign"))
+    yield Target("campaign/measurements.jsonl", ("collect", "status", "campaign"))
+    yield Target("campaign/proposals/matmul-m64-n64-k64.0.json", ("collect", "status", "campaign"))
+
+
+def _write_programs(folder: Path) -> None:
+    """Write programs as TVM does, and a database of the plug-in for TVM."""
+    import tvm
+    from integrations.tuned_programs import cuda, drawn, matmul, on_h100, result, row_sums
+    from tvm.s_tir import meta_schedule as ms
+
+    from costmodel.integrations.tvm._cost_model import CostModel
+    from costmodel.integrations.tvm._database import Database
+
+    programs = {"matmul": matmul(), "sums": row_sums(), "network": export_small("decode", "float32")}
+    for name, program in programs.items():
+        (folder / f"{name}.json").write_text(tvm.ir.save_json(program))
+    database = Database(folder / "tuned.jsonl", on_h100(32))
+    context, candidates = drawn("row_sums", 4)
+    workload = database.commit_workload(context.mod)
+    for at, candidate in enumerate(candidates, start=1):
+        record = (candidate.sch.trace, workload, [1e-4 * at], cuda(), candidate.args_info)
+        database.commit_tuning_record(ms.database.TuningRecord(*record))
+    model = CostModel(platform=on_h100(32))
+    model.update(context, candidates, [result(1e-4 * at) for at in range(1, 5)])
+    model.save(str(folder / "tvm.costmodel"))
+
+
 def _targets(folder: Path) -> Iterator[Target]:
     yield from (Target(file, ("dataset", "validate", file)) for file in ("records.jsonl", "cache.json"))
     yield Target("built/measurements.parquet", ("dataset", "validate", "built/measurements.parquet"))
     foreign = ("t4.json", "own_t4.json", "own_cache.json", "log.json", "database_tuning_record.json")
-    # Best configs alone, as serving frameworks keep them, are refused for want of a latency.
-    others = (each.name for each in sorted(_OTHER_TOOLS.iterdir()) if not each.name.startswith("E="))
-    for file in (*foreign, *others):
-        yield Target(file, ("dataset", "validate", file, "--platform", "platform.toml"))
+    for file in (*foreign, *(each.name for each in sorted(_OTHER_TOOLS.iterdir()))):
+        # Best configs alone, as serving frameworks keep them, are refused for want of a latency.
+        is_refused = file.startswith("E=")
+        yield Target(file, ("dataset", "validate", file, "--platform", "platform.toml"), is_refused)
     table = ("--columns", "map.toml", "--platform", "platform.toml")
     for file, read in (("runs.csv",) * 2, ("runs.parquet",) * 2, ("map.toml", "runs.csv")):
         yield Target(file, ("dataset", "validate", read, *table))
@@ -167,18 +249,31 @@ def _targets(folder: Path) -> Iterator[Target]:
     yield Target("dispatch.json", ("load_dispatch_table", "dispatch.json"))
     yield Target("built/splits/mine.json", ("read_split", "built", "built/splits/mine.json"))
     yield Target("built/SHA256SUMS", ("dataset", "describe", "built"))
+    for read in (("describe", "built"), _MERGE, ("export", "built", *_EXPORT)):
+        yield Target("built/measurements.parquet", ("dataset", *read))
+    yield Target(
+        "built/measurements.parquet", ("train", "built", "--learner", "ridge", "--out", "new.costmodel")
+    )
+    yield Target("parts/card.json", ("dataset", "append", "parts", "records.jsonl"))
+    yield Target(
+        "reserved/final_report.json", ("train", "reserved", "--learner", "ridge", "--out", "new.costmodel")
+    )
     yield Target("card.toml", ("read_card", "card.toml"))
     yield Target("campaign.toml", ("collect", "plan", "campaign.toml"))
     yield Target("evaluation.toml", ("read_evaluation", "evaluation.toml"))
     yield Target("job.toml", ("jobs", "submit", "job.toml", "--store", "jobs.db"))
     yield Target("times.json", ("capacity", "times.json"))
     yield Target("reduction/reduction.json", ("read_family", "reduction/reduction.json"))
+    yield Target("reduction/reduction.json", ("kernels", "list", "reduction"))
     yield Target("latencies.log", ("read_latencies", "latencies.log"))
     yield Target("experiment/result.json", ("describe_folder", "experiment"))
     yield Target("experiment/config.toml", ("describe_folder", "experiment"))
     for what_if in ((), ("--what-if", "half,graphs"), ("--json", "plan.json")):
         yield Target("trace.json", ("plan", "trace.json", *what_if))
         yield Target("graph.json", ("plan", "graph.json", *what_if))
+    yield Target("nsys.csv", ("plan", "nsys.csv"))
+    known = ("--learn-from", "built", "--model", "ridge.costmodel")
+    yield Target("ridge.costmodel", ("plan", "graph.json", "--what-if", "tuned", *known))
     yield Target("placement.json", ("place", "placement.json", "--time-limit", "1"))
     yield Target("placed.json", ("read_placed", "placement.json", "placed.json"))
     yield Target("records.jsonl", ("records", "forget", "records.jsonl", "--outcome", "launch_error"))

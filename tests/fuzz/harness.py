@@ -1,6 +1,7 @@
 """Commands in processes of their own, forked from one that has the package, with bounds and a verdict."""
 
 import contextlib
+import gc
 import importlib
 import os
 import pkgutil
@@ -11,7 +12,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +25,45 @@ from costmodel.dataset.table._read import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.planner.placement._problem import read_placed_nodes, read_placement
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.tracking._describe import describe_folder
 from costmodel.transfer.prediction._model import load_model
+from costmodel.workloads._calls import read_calls
 
 MOST_S = 20.0
 MOST_BYTES = 2 * 2**30
 _OWN_FAULT = 70  # what a child exits with where a command raises
 _INTERRUPTED = 130
 _TOO_LONG = -1
+
+
+def _read_database(path: Path, best: Path) -> None:
+    """Read a database of the plug-in for TVM: all records, and the best kernel of each program."""
+    from costmodel.integrations.tvm._database import Database
+    from costmodel.integrations.tvm._platform import named_platform
+
+    database = Database(path, named_platform("NVIDIA H100 80GB HBM3", int(str(best))))
+    for record in database.get_all_tuning_records():
+        database.best_for(record.workload.mod)
+
+
+def _read_knowledge(path: Path) -> None:
+    from costmodel.integrations.tvm._model_file import load
+
+    load(path)
+
+
+def _read_timings(path: Path) -> None:
+    """Read a store of the drop-in for Triton, as an autotuner does and as an export does."""
+    from costmodel.integrations.triton._export import dispatch_table
+    from costmodel.integrations.triton._timings import open_store
+
+    open_store(path).of_family("matmul")
+    dispatch_table(path)
+
+
 # Readers that no command calls, or only behind long work.
 CALLS: dict[str, Callable[..., object]] = {
     "load_dispatch_table": load_dispatch_table,
@@ -45,6 +75,11 @@ CALLS: dict[str, Callable[..., object]] = {
     "read_split": lambda folder, split: read_split(load_dataset(folder), split.stem),
     "read_latencies": lambda log: LatencyLog(log).read(),
     "describe_folder": lambda folder: list(describe_folder(folder)),
+    "read_calls": lambda module: read_calls(str(module)),
+    "read_program": lambda program: ProgramSource.open(str(program)),
+    "read_tvm_database": _read_database,
+    "read_tvm_model": _read_knowledge,
+    "read_triton_store": _read_timings,
 }
 # What starts something when it is imported, or takes seconds.
 _NOT_LOADED = (
@@ -82,8 +117,22 @@ def load_package() -> None:
                 importlib.import_module(module.name)
 
 
+def load_modules(names: Iterable[str]) -> None:
+    """Import modules once for all that are forked from here, and keep what is here out of their way."""
+    for name in sorted(set(names)):
+        with contextlib.suppress(ImportError):  # what only a package that is loaded otherwise can import
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or each process would copy it all, to count references
+
+
 def run(
-    arguments: Sequence[str], folder: Path, *, after_s: float | None = None, signal_: int = signal.SIGINT
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    after_s: float | None = None,
+    signal_: int = signal.SIGINT,
+    imported: Path | None = None,
 ) -> Verdict:
     """Run a command and judge how it ends.
 
@@ -92,12 +141,13 @@ def run(
         folder: Where it runs.
         after_s: Seconds until it gets a signal; None for none.
         signal_: The signal.
+        imported: A file to which the names of modules that it imports are appended.
     """
     said = folder.with_name(f"{folder.name}.said")
     started = time.monotonic()
     child = os.fork()
     if not child:
-        _become(lambda: _call(arguments), folder, said)
+        _become(lambda: _call(arguments, imported), folder, said)
     status, peak_bytes = _wait(child, after_s, signal_)
     seconds = time.monotonic() - started
     text = said.read_text(errors="replace")
@@ -108,16 +158,21 @@ def run(
     )
 
 
-def _call(arguments: Sequence[str]) -> None:
-    if arguments[0] in CALLS:
-        try:
+def _call(arguments: Sequence[str], imported: Path | None) -> None:
+    before = set(sys.modules) if imported else set()
+    try:
+        if arguments[0] in CALLS:
             CALLS[arguments[0]](*map(Path, arguments[1:]))
-        except CostModelError as error:
-            print(f"Error: {error}", file=sys.stderr)
-            sys.exit(2)
-    else:
-        sys.argv = ["costmodel", *arguments]
-        main()
+        else:
+            sys.argv = ["costmodel", *arguments]
+            main()
+    except CostModelError as error:  # of a call: the command line tells its own
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(2)
+    finally:
+        if imported:
+            with imported.open("a") as names:
+                names.write("".join(f"{name}\n" for name in set(sys.modules) - before))
 
 
 def _become(call: Callable[[], None], folder: Path, said: Path) -> None:

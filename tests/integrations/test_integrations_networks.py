@@ -15,7 +15,7 @@ from tuned_programs import Pretended, Pretending, a_cpu, cuda, on_h100, own_logs
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
+from costmodel.integrations.tvm import CostModel, Database, SearchStrategy, TaskScheduler
 from costmodel.integrations.tvm._program import announce
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import Platform
@@ -36,7 +36,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def tune(folder: Path, network: Any, target: Any, platform: Platform) -> tuple[set[str], set[str]]:
+def tune(
+    folder: Path, network: Any, target: Any, platform: Platform, **settings: Any
+) -> tuple[set[str], set[str]]:
     """Names of all tasks of a network, and of those that have a kernel now; nothing is built or run."""
     module = relax.get_pipeline("zero")(network)
     database = Database(folder / "tuned.jsonl", platform)
@@ -55,6 +57,7 @@ def tune(folder: Path, network: Any, target: Any, platform: Platform) -> tuple[s
         cost_model=CostModel(platform=platform),
         strategy=SearchStrategy(platform=platform, screened=100),
         seed=1,
+        **settings,
     )
     own = {task.task_name: task.dispatched[0] for task in tasks}
     return set(own), {name for name, program in own.items() if database.best_for(program)}
@@ -242,3 +245,35 @@ def test_a_network_is_tuned_for_a_gpu_that_is_not_there(tmp_path: Path, capfd: A
     tasks, tuned = tune(tmp_path, export_small("bert", "float32"), cuda(), on_h100())
     assert tuned == tasks
     assert "is matmul_bias_gelu-" in capfd.readouterr().err
+
+
+def test_a_task_that_tvms_rules_fail_on_costs_itself_only(tmp_path: Path, capfd: Any) -> None:
+    from tvm.relax.frontend import nn
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            self.project = nn.Linear(16, 16)
+
+        def forward(self, x: nn.Tensor) -> nn.Tensor:
+            heads = nn.op.reshape(self.project(x), (1, 4, 2, 8))
+            return nn.op.scaled_dot_product_attention(heads, heads, heads)
+
+    network, _ = Block().export_tvm({"forward": {"x": nn.spec.Tensor((4, 16), "float32")}})
+    with pytest.raises(IndexError):
+        tune(tmp_path / "stock", network, cuda(), on_h100())
+    tasks, tuned = tune(tmp_path / "ours", network, cuda(), on_h100(), task_scheduler=TaskScheduler())
+    assert tasks - tuned == {"attention"}
+    assert tuned
+    assert "task attention stays as it is: TVM's rules fail on it (Index 6" in capfd.readouterr().err
+
+
+def test_a_tuning_whose_every_task_fails_says_so(tmp_path: Path) -> None:
+    from tvm.relax.frontend import nn
+
+    class Attention(nn.Module):
+        def forward(self, x: nn.Tensor) -> nn.Tensor:
+            return nn.op.scaled_dot_product_attention(x, x, x)
+
+    network, _ = Attention().export_tvm({"forward": {"x": nn.spec.Tensor((1, 4, 2, 8), "float32")}})
+    with pytest.raises(IndexError):
+        tune(tmp_path, network, cuda(), on_h100(), task_scheduler=TaskScheduler())

@@ -1,4 +1,6 @@
 import logging
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import optuna
@@ -272,6 +274,39 @@ def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
     result = tune(runner, ModelSampler(pool, oracle), 5, study=open_study(place, "s"))
     assert runner.measured == 2
     assert len(result.trials) == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE trials SET number = 'x' WHERE number = 1",
+        "UPDATE trial_user_attributes SET value_json = '[0]' WHERE key = 'outcomes'",
+        "UPDATE trial_user_attributes SET value_json = '{'",
+        "UPDATE trial_user_attributes SET value_json = '[-1.0]' WHERE key = 'latency_s'",
+        "DELETE FROM trial_user_attributes WHERE key = 'outcomes'",
+        "UPDATE trial_params SET distribution_json = '3'",
+        """UPDATE study_user_attributes SET value_json = '{"a": 1}' WHERE key = 'costmodel:goal'""",
+    ],
+)
+def test_a_study_that_was_altered_is_refused_in_a_sentence(records, pool, oracle, tmp_path, change):
+    place = tmp_path / "s.db"
+    tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(str(place), "s"))
+    with closing(sqlite3.connect(place)) as connection:
+        assert connection.execute(change).rowcount
+        connection.commit()
+    with pytest.raises(CostModelError, match=r"[Ss]tudy"):
+        tune(CountingRunner(records), ModelSampler(pool, oracle), 5, study=open_study(str(place), "s"))
+
+
+def test_a_storage_that_fails_amid_a_search_says_what_is_kept(records, pool, oracle, tmp_path):
+    class Breaking(CountingRunner):
+        def measure(self, candidates, platform, *, visit=0):
+            with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+                connection.execute("DROP TABLE trial_values")
+            return super().measure(candidates, platform, visit=visit)
+
+    with pytest.raises(CostModelError, match=r"storage of a study must answer, but: .*no such table"):
+        tune(Breaking(records), ModelSampler(pool, oracle), 3, study=open_study(str(tmp_path / "s.db"), "s"))
 
 
 def test_no_latency_is_reported_as_predicted_that_the_hardware_rules_out(pool, runner, oracle) -> None:

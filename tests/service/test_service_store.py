@@ -1,5 +1,7 @@
 """Jobs in a database: what is next, who has what, and what becomes of tasks whose workers are gone."""
 
+import sqlite3
+from contextlib import closing
 from itertools import chain
 
 import msgspec
@@ -283,3 +285,28 @@ def test_a_campaign_is_stored_whole(store):
     id_ = store.submit(campaign)
     assert msgspec.json.encode(store.job(id_)) == msgspec.json.encode(campaign)
     assert (store.show(id_).runner, store.lease().trials) == ("cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("jobs", "name", b"\xff"),
+        ("jobs", "rule", "loudest"),
+        ("jobs", "submitted_at", "yesterday"),
+        ("jobs", "total", 2.5),
+        ("tasks", "best_s", "{"),
+        ("tasks", "trials", -1),
+        ("tasks", "weight", "heavy"),
+        ("leases", "until", "later"),
+        ("leases", "worker", "[]"),
+    ],
+)
+def test_a_store_that_holds_anything_in_its_columns_is_refused_in_a_sentence(tmp_path, table, column, value):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    store.submit(JobFile(workloads=("matmul-m64-n64-k64",), trials=4).job())
+    assert store.lease()
+    with closing(sqlite3.connect(tmp_path / "jobs.db")) as connection:
+        connection.execute(f"UPDATE costmodel_{table} SET {column} = ?", (value,))
+        connection.commit()
+    with pytest.raises(CostModelError, match="must be as `costmodel jobs` writes it, but a row has"):
+        store.list()

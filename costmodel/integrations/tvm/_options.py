@@ -8,6 +8,7 @@ from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._measuring import Builder, Runner
 from costmodel.integrations.tvm._model_file import AnyModel
 from costmodel.integrations.tvm._strategy import SearchStrategy
+from costmodel.integrations.tvm._task_scheduler import TaskScheduler
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import TargetKind
 
@@ -39,9 +40,9 @@ def tuning_options(
         settings: Settings of the runner, see ``Runner``.
 
     Returns:
-        ``builder``, ``runner``, ``cost_model``, ``strategy`` and ``database``. The model learns from each
-        batch of at most 16 before the next. Worker processes end with this process, or when the builder and
-        the runner are closed with ``close``.
+        ``builder``, ``runner``, ``cost_model``, ``strategy``, ``database`` and ``task_scheduler``. The model
+        learns from each batch of at most 16 before the next. Worker processes end with this process, or when
+        the builder and the runner are closed with ``close``.
 
     Raises:
         CostModelError: If the device cannot be opened or cannot grant this number of SMs, or a file cannot be
@@ -55,4 +56,5 @@ def tuning_options(
         "cost_model": CostModel(model, platform=runner.platform),
         "strategy": SearchStrategy(model, platform=runner.platform, batch=_BATCH),
         "database": Database(database, runner.platform),
+        "task_scheduler": TaskScheduler(),
     }
