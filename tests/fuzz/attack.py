@@ -26,11 +26,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.alterations import SWELLING, alter, make_special, odd_name, swell
 from fuzz.containers import alter_inside, reseal
 from fuzz.corpus import Target, write_corpus
-from fuzz.harness import CALLS, Verdict, load_modules, load_package, run
+from fuzz.harness import CALLS, Verdict, load_modules, load_package, run, run_together
+
+from costmodel.dataset.table._files import hash_file
 
 # Of a hundred inputs, how many are no altered file.
 _SPECIAL, _ODD_NAMES, _SIGNALS = 4, 3, 6
 _MOST_SHOWN = 20
+# Inputs whose commands run in one process, until one of them does not hold.
+_TOGETHER = 8
+_WRITTEN_IN_PLACE = (".db", ".jsonl", ".lock", ".log")
 
 
 def main() -> None:
@@ -52,10 +57,22 @@ def main() -> None:
         attack = Attack(asked.seed, corpus, write_corpus(corpus), asked.keep)
         _check_valid(attack)
         if asked.only is not None:
-            verdict, told = attack.one(asked.only)
-            print(json.dumps(told, indent=1), verdict.fault or "held", verdict.said, sep="\n")
+            made = attack.make(asked.only)
+            shutil.rmtree(made.folder)
+            verdict = attack.one(asked.only)
+            print(json.dumps(made.told(verdict), indent=1), verdict.said, sep="\n")
             sys.exit(bool(verdict.fault))
-        sys.exit(_report(_results(attack, asked.seconds, asked.workers), asked.seed))
+        before = _contents(corpus)
+        results = _results(attack, asked.seconds, asked.workers)
+        if _contents(corpus) != before:
+            sys.exit(
+                "A command wrote into a file of the corpus, which others share: copy it in _copy_or_link."
+            )
+        sys.exit(_report(results, asked.seed))
+
+
+def _contents(folder: Path) -> dict[Path, str]:
+    return {path: hash_file(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def _results(attack: "Attack", seconds: float, workers: int) -> list[dict[str, Any]]:
@@ -63,8 +80,10 @@ def _results(attack: "Attack", seconds: float, workers: int) -> list[dict[str, A
     fork = multiprocessing.get_context("fork")
     found, deadline = fork.Queue(), time.monotonic() + seconds
     attacks = [
-        fork.Process(target=attack.until, args=(deadline, range(first, 2**62, workers), found))
-        for first in range(workers)
+        fork.Process(
+            target=attack.until, args=(deadline, range(_TOGETHER * at, 2**62, _TOGETHER * workers), found)
+        )
+        for at in range(workers)
     ]
     for each in attacks:
         each.start()
@@ -92,20 +111,27 @@ class Attack:
     targets: tuple[Target, ...]
     keep: Path | None
 
-    def until(self, deadline: float, numbers: range, found: Any) -> None:
-        """Make inputs until a moment, and put what became of each into a queue."""
-        for number in numbers:
+    def until(self, deadline: float, firsts: range, found: Any) -> None:
+        """Make inputs until a moment, some from each of these numbers on, and queue what became of them."""
+        for first in firsts:
             if time.monotonic() > deadline:
                 return
-            verdict, told = self.one(number)
-            found.put({**told, "fault": verdict.fault, "said": verdict.said, "refused": verdict.is_refusal})
+            inputs = [self.make(number) for number in range(first, first + _TOGETHER)]
+            quiet = [each for each in inputs if each.after_s is None]
+            verdicts = run_together([(each.arguments, each.folder) for each in quiet])
+            held = {each.number: verdict for each, verdict in zip(quiet, verdicts, strict=True) if verdict}
+            for each in inputs:
+                shutil.rmtree(each.folder)
+                verdict = held.get(each.number) or self.one(each.number)
+                found.put(each.told(verdict))
 
-    def one(self, number: int) -> tuple[Verdict, dict[str, Any]]:
-        """Make an input and run its command; the verdict, and what was done."""
+    def make(self, number: int) -> "Input":
+        """Make an input, the same whenever this number is asked for."""
         rng = random.Random(f"{self.seed} {number}")
         target = rng.choice(self.targets)
         folder = self.corpus.with_name(f"input-{number}")
-        shutil.copytree(self.corpus, folder)
+        shutil.copytree(self.corpus, folder, copy_function=_copy_or_link)
+        shutil.copyfile(self.corpus / target.file, _emptied(folder / target.file))
         arguments, after_s, signal_ = list(target.arguments), None, signal.SIGINT
         draw = rng.randrange(100)
         if draw < _SPECIAL:
@@ -117,14 +143,64 @@ class Attack:
             done = signal_.name
         else:
             done = _alter_file(folder / target.file, rng)
-        verdict = run(arguments, folder, after_s=after_s, signal_=signal_)
-        if done == "SIGKILL" and not verdict.fault:  # what is left must not harm who comes next
-            verdict = run(arguments, folder)
+        return Input(number, target.file, arguments, folder, done, after_s, signal_)
+
+    def one(self, number: int) -> Verdict:
+        """Make an input, and run its command in a process of its own."""
+        made = self.make(number)
+        verdict = run(made.arguments, made.folder, after_s=made.after_s, signal_=made.signal)
+        if made.done == "SIGKILL" and not verdict.fault:  # what is left must not harm who comes next
+            verdict = run(made.arguments, made.folder)
         if verdict.fault and self.keep:
-            shutil.copytree(folder, self.keep / str(number), symlinks=True, dirs_exist_ok=True)
-        shutil.rmtree(folder)
-        shown = [each[:200] for each in arguments]
-        return verdict, {"number": number, "file": target.file, "arguments": shown, "done": done}
+            shutil.copytree(made.folder, self.keep / str(number), symlinks=True, dirs_exist_ok=True)
+        shutil.rmtree(made.folder)
+        return verdict
+
+
+@dataclass(frozen=True)
+class Input:
+    """A command, and the folder with files that it runs in.
+
+    Attributes:
+        number: Its number among those of the seed.
+        file: The file that was altered.
+        arguments: Those of the command.
+        folder: Where it runs.
+        done: What was done.
+        after_s: Seconds until it gets a signal; None for none.
+        signal: The signal.
+    """
+
+    number: int
+    file: str
+    arguments: list[str]
+    folder: Path
+    done: str
+    after_s: float | None
+    signal: signal.Signals
+
+    def told(self, verdict: Verdict) -> dict[str, Any]:
+        """What the input was, and what became of it."""
+        return {
+            "number": self.number,
+            "file": self.file,
+            "done": self.done,
+            "arguments": [each[:200] for each in self.arguments],
+            "fault": verdict.fault,
+            "said": verdict.said,
+            "refused": verdict.is_refusal,
+        }
+
+
+def _copy_or_link(source: str, target: str) -> None:
+    """Copy a file that commands write in place; a link is quicker, and as good for what they replace."""
+    (shutil.copyfile if Path(source).suffix in _WRITTEN_IN_PLACE else os.link)(source, target)
+
+
+def _emptied(path: Path) -> Path:
+    """The path, where nothing is any more."""
+    path.unlink()
+    return path
 
 
 def _alter_file(file: Path, rng: random.Random) -> str:

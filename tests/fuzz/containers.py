@@ -21,7 +21,14 @@ from costmodel.dataset.table._files import SUMS_NAME, add_checksums, read_checks
 from costmodel.records._line_file import _DamagedLineError, _encode_line, _parse_line
 
 Alter = Callable[[bytes], bytes]
-_NO_SUCH_FILE = (_DamagedLineError, ValueError, zipfile.BadZipFile, pa.ArrowException, sqlite3.DatabaseError)
+_NO_SUCH_FILE = (
+    _DamagedLineError,
+    LookupError,
+    ValueError,
+    zipfile.BadZipFile,
+    pa.ArrowException,
+    sqlite3.DatabaseError,
+)
 
 
 def alter_inside(path: Path, alter: Alter, rng: random.Random) -> bool:

@@ -1,6 +1,7 @@
 """Commands in processes of their own, forked from one that has the package, with bounds and a verdict."""
 
 import contextlib
+import functools
 import gc
 import importlib
 import os
@@ -15,6 +16,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import costmodel
 from costmodel.cli._app import main
@@ -88,6 +90,8 @@ _NOT_LOADED = (
     "costmodel.kernels.triton",
     "costmodel.testing",
 )
+# What remembers something of a command; see ``load_modules``.
+_CACHES: list[Any] = []
 # What a command may say of an input that it refuses.
 _REFUSALS = ("Error: ", "Usage: ", "Interrupted.")
 
@@ -123,7 +127,14 @@ def load_modules(names: Iterable[str]) -> None:
         with contextlib.suppress(ImportError):  # what only a package that is loaded otherwise can import
             importlib.import_module(name)
     gc.collect()
+    caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
+    _CACHES[:] = [each for each in caches if each.__module__.startswith("costmodel") and _is_of_input(each)]
     gc.freeze()  # or each process would copy it all, to count references
+
+
+def _is_of_input(cache: Any) -> bool:
+    """Whether what a cache remembers may be of an input: all but processes, which serve the next one too."""
+    return cache.__name__ != "_shared_worker"
 
 
 def run(
@@ -143,11 +154,11 @@ def run(
         signal_: The signal.
         imported: A file to which the names of modules that it imports are appended.
     """
-    said = folder.with_name(f"{folder.name}.said")
+    said = _beside(folder, "said")
     started = time.monotonic()
     child = os.fork()
     if not child:
-        _become(lambda: _call(arguments, imported), folder, said)
+        os._exit(_do(functools.partial(_call, arguments, imported), folder, said))
     status, peak_bytes = _wait(child, after_s, signal_)
     seconds = time.monotonic() - started
     text = said.read_text(errors="replace")
@@ -175,8 +186,46 @@ def _call(arguments: Sequence[str], imported: Path | None) -> None:
                 names.write("".join(f"{name}\n" for name in set(sys.modules) - before))
 
 
-def _become(call: Callable[[], None], folder: Path, said: Path) -> None:
-    """Be the child: do a call with all that it writes in a file, and end."""
+def run_together(commands: Sequence[tuple[Sequence[str], Path]]) -> list[Verdict | None]:
+    """Run commands one after the other in one process, and judge each that held.
+
+    A process costs more than most commands do. What is remembered of a command is forgotten before the next.
+
+    Args:
+        commands: Arguments and folder of each.
+
+    Returns:
+        None for a command that did not hold, or that nothing can be said of: run it alone.
+    """
+    child = os.fork()
+    if not child:
+        for arguments, folder in commands:
+            code = _do(functools.partial(_call, arguments, None), folder, _beside(folder, "said"))
+            _beside(folder, "code").write_text(str(code))
+            for cache in _CACHES:
+                cache.cache_clear()
+        os._exit(0)
+    _, peak_bytes = _wait(child, None, signal.SIGINT)
+    return [_verdict_beside(folder, peak_bytes) for _, folder in commands]
+
+
+def _verdict_beside(folder: Path, peak_bytes: int) -> Verdict | None:
+    """The verdict on one of several commands; None unless it held."""
+    said, told = _beside(folder, "said"), _beside(folder, "code")
+    text = said.read_text(errors="replace") if said.exists() else ""
+    code = int(told.read_text() or -1) if told.exists() else -1
+    for path in (said, told):
+        path.unlink(missing_ok=True)
+    fault = code < 0 or _fault(code << 8, text, peak_bytes, None, signal.SIGINT)
+    return None if fault else Verdict("", text[-3000:], 0.0, code == 2)
+
+
+def _beside(folder: Path, what: str) -> Path:
+    return folder.with_name(f"{folder.name}.{what}")
+
+
+def _do(call: Callable[[], None], folder: Path, said: Path) -> int:
+    """Do a call, as a process of its own would, with all that it writes in a file; its exit code."""
     code = _OWN_FAULT
     try:
         descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -193,11 +242,9 @@ def _become(call: Callable[[], None], folder: Path, said: Path) -> None:
         code = end.code if isinstance(end.code, int) else 0
     except BaseException:  # noqa: BLE001 (each is a fault to be told)
         traceback.print_exc()
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code)
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    return code
 
 
 def _wait(child: int, after_s: float | None, signal_: int) -> tuple[int, int]:

@@ -146,3 +146,14 @@ def test_a_checksum_is_made_right_again(tmp_path):
         check_checksum(tmp_path, "a.json")
     reseal(tmp_path / "a.json")
     check_checksum(tmp_path, "a.json")
+
+
+def test_what_holds_together_is_told_and_what_does_not_is_left(monkeypatch, tmp_path):
+    monkeypatch.setattr(harness, "CALLS", CALLS)
+    calls = ["succeeds", "refuses", "raises", "ends", "succeeds"]
+    folders = [tmp_path / f"{number}" for number in range(len(calls))]
+    for folder in folders:
+        folder.mkdir()
+    verdicts = harness.run_together([([call], folder) for call, folder in zip(calls, folders, strict=True)])
+    assert [verdict and verdict.is_refusal for verdict in verdicts] == [False, True, None, None, None]
+    assert sorted(tmp_path.iterdir()) == folders
