@@ -32,7 +32,7 @@ from costmodel.planner.placement._problem import read_placed_nodes, read_placeme
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.tracking._describe import describe_folder
 from costmodel.transfer.prediction._model import load_model
-from costmodel.workloads._calls import read_calls
+from costmodel.workloads._programs import read_calls
 
 MOST_S = 20.0
 MOST_BYTES = 2 * 2**30
