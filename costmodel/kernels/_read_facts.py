@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import msgspec
 
+from costmodel.failures import last_line
+
 _UNKNOWN = math.nan
-_MOST_SAID = 200  # characters of what a compiler said
 
 
-class ReadFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReadFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What one kernel does, counted in its intermediate code; NaN where its source does not tell.
 
     Counts are of one program (a thread block), averaged over several where they differ; those named
@@ -202,7 +203,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 def describe_failure(error: Exception) -> str:
     """Return the note of a kernel that could not be read."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:_MOST_SAID]}"
+    return f"{type(error).__name__}: {last_line(error)}"
 
 
 def mean_facts(facts: Sequence[dict[str, float]]) -> dict[str, float]:

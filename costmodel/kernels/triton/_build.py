@@ -1,7 +1,6 @@
 """From a config of a family to machine code with a note of how it is launched."""
 
 import os
-import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +33,7 @@ from costmodel.kernels.triton._family import (
     WARP_THREADS,
     TritonFamily,
 )
-from costmodel.kernels.triton._lower import Lowering, Specialization, make_source
+from costmodel.kernels.triton._lower import Lowering, Specialization, make_source, target_of
 from costmodel.kernels.triton._read import ReadLaunch, read_kernel
 from costmodel.kernels.triton._walk import Argument, Array
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
@@ -191,10 +190,9 @@ def _compiled(
         CompileError: It refuses.
     """
     import triton
-    from triton.backends.compiler import GPUTarget
 
     source = make_source(_function(family), specialise(parameters, options))
-    target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
+    target = target_of(architecture)
     with tempfile.TemporaryFile() as log, _messages_in(log):
         try:
             with triton.knobs.cache.scope(), tempfile.TemporaryDirectory() as cache:

@@ -9,6 +9,8 @@ import msgspec
 
 from costmodel.kernels.triton._layouts import WARP_THREADS
 
+# Told, as Triton would warn of its choice, which changes nothing that is read.
+UNREAD_OPTIONS = {"enable_fp_fusion": True}
 _STAGES = ("ttir", "ttgir")
 
 
@@ -92,6 +94,36 @@ def lower_kernel(lowering: Lowering) -> LoweredTexts:
     )
 
 
+@dataclass(frozen=True)
+class BegunLowering:
+    """What Triton's front end makes of a kernel, before any pass.
+
+    Attributes:
+        module: The module.
+        backend: Triton's backend of the target.
+        options: Options of the compiler, as the backend has them.
+    """
+
+    module: Any
+    backend: Any
+    options: Any
+
+
+def begin_lowering(source: Any, options: Mapping[str, Any], architecture: str) -> BegunLowering:
+    """Run Triton's front end on what it calls a source."""
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(target_of(architecture))
+    parsed = backend.parse_options({**UNREAD_OPTIONS, **options, **source.parse_options()})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    codegen, modules = backend.get_codegen_implementation(parsed), backend.get_module_map()
+    module = source.make_ir(backend.target, parsed, codegen, modules, context)
+    return BegunLowering(module, backend, parsed)
+
+
 def lower_source(
     source: Any, options: Mapping[str, Any], architecture: str, *, with_layouts: bool = True
 ) -> LoweredTexts:
@@ -103,28 +135,23 @@ def lower_source(
         architecture: Architecture, such as ``sm_90``.
         with_layouts: See ``Lowering``.
     """
-    from triton._C.libtriton import ir
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler.compiler import make_backend
-
-    target = GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
-    backend = make_backend(target)
-    parsed = backend.parse_options({**options, **source.parse_options()})
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    module = source.make_ir(
-        target, parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context
-    )
-    stages: dict[str, Any] = {}
-    metadata = {"target": target, **parsed.__dict__}
-    backend.add_stages(stages, parsed, source.language)
+    begun = begin_lowering(source, options, architecture)
+    module, stages = begun.module, dict[str, Any]()
+    metadata = {"target": begun.backend.target, **begun.options.__dict__}
+    begun.backend.add_stages(stages, begun.options, source.language)
     texts = {}
     for name in _STAGES if with_layouts else _STAGES[:1]:
         module = stages[name](module, metadata)
         texts[name] = module.str_nodebug()
-    shared = _allocate_shared(module, backend, parsed) if with_layouts else -1
+    shared = _allocate_shared(module, begun.backend, begun.options) if with_layouts else -1
     return LoweredTexts(texts["ttir"], texts.get("ttgir", ""), shared)
+
+
+def target_of(architecture: str) -> Any:
+    """Return what Triton calls a target, of an architecture such as ``sm_90``."""
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
 
 
 def _allocate_shared(module: Any, backend: Any, options: Any) -> int:

@@ -86,12 +86,22 @@ def read_kernel(lowering: Lowering, launch: ReadLaunch, cache: Path | None = Non
         return Reading(note=describe_failure(error))
 
 
+def cached_text(lowering: Lowering, cache: Path) -> Path:
+    """Return the file that keeps the text of a kernel."""
+    return cache / f"{_key(lowering)}.json.gz"
+
+
+def write_text(file: Path, texts: LoweredTexts) -> None:
+    """Keep the text of a kernel."""
+    write_whole(file, gzip.compress(msgspec.json.encode(texts), 1, mtime=0))
+
+
 def _cached(lowering: Lowering, cache: Path) -> LoweredTexts:
-    file = cache / f"{_key(lowering)}.json.gz"
+    file = cached_text(lowering, cache)
     if file.is_file():
         return msgspec.json.decode(gzip.decompress(file.read_bytes()), type=LoweredTexts)
     texts = lower_kernel(lowering)
-    write_whole(file, gzip.compress(msgspec.json.encode(texts), 1, mtime=0))
+    write_text(file, texts)
     return texts
 
 
