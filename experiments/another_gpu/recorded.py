@@ -6,8 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+from kit.caches import name_kernel, read_kernel
 
-from costmodel.dataset import Dataset, load_dataset, read_files
+from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import drop_final_report
 from costmodel.features import extract
 from costmodel.features._latency_parts import LatencyParts, PartSettings, latency_parts
@@ -118,9 +119,9 @@ def budgets(name: str, most: int) -> Recorded:
 
 def caches(folder: Path, most: int) -> Recorded:
     """Configs of one kernel that ran on all GPUs of a suite, at most so many."""
-    data = read_files(sorted(folder.glob("*.json.gz")))
+    data = read_kernel(folder)
     at = list(range(len(data.platforms)))
-    found = _recorded(f"{folder.parent.name}/{folder.name}", data, np.arange(len(data.candidates)), at)
+    found = _recorded(name_kernel(folder), data, np.arange(len(data.candidates)), at)
     ran = np.flatnonzero(np.isfinite(found.latency_s).all(axis=1))
     kept = np.sort(np.random.default_rng(0).permutation(ran)[:most])
     return _recorded(found.name, data, kept, at)

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
+from kit.held_out import predict_held_out
 
 from costmodel.collector import ReplayRunner
-from costmodel.dataset import load_dataset, make_split
-from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset import SplitRecipe, load_dataset, make_split
 from costmodel.search import ModelSampler, tune
 from costmodel.search._study import quiet_optuna
 from costmodel.transfer import LearningRows, make_model
@@ -64,13 +65,10 @@ def searches(name: str, sms: int, trials: int, count: int, seed: int) -> Iterato
 
 def _predicted(data, learner: str, folds: int) -> np.ndarray:
     """Seconds of each measurement as predicted without its workload; NaN where the split leaves it out."""
-    rows = LearningRows.of(data)
-    latency_s = np.full(len(rows.rows), np.nan)
-    for fold in make_split(data, SplitRecipe("leave-one-workload-out", folds=folds)).folds:
-        model = rows.fit(make_model(learner, rows.features.columns), fold.train)
-        latency_s[fold.test] = rows.predict(model, fold.test).latency_s
+    rows, split = LearningRows.of(data), SplitRecipe("leave-one-workload-out", folds=folds)
+    said = predict_held_out(rows, make_split(data, split).folds, partial(make_model, learner))
     keys = ["candidate", "platform"]
-    known = rows.rows[keys].assign(predicted_s=latency_s)
+    known = rows.rows[keys].assign(predicted_s=said.latency_s)
     return data.measurements[keys].merge(known, on=keys, how="left")["predicted_s"].to_numpy()
 
 

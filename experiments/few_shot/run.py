@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,30 +16,25 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.progress import track
 
-from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset
-from costmodel.features import extract
+from costmodel.dataset import Dataset
 from costmodel.features._table import FeatureTable
 from costmodel.learners import XGBoostLearner
 from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.learners._statistics import cluster_bootstrap_interval
-from costmodel.transfer import TransferModel, make_model, shortlist
+from costmodel.transfer import LearningRows, TransferModel, make_model, shortlist
 from costmodel.transfer._plan import choose_first
 from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
 from costmodel.transfer.models._source_mixture import SourceMixture
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.caches import find_kernels, leave_devices_out, read_kernel
 from options import parse_options
 
 from costmodel.arrays import Positions
 
 FIRST, THEN = 10, 10
-# Held out together: `costmodel dataset validate` finds that they measured nearly the same.
-TWINS = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
 CASE = ["suite", "kernel", "device"]
-HEADER = CardHeader(
-    "Kernel Tuner", "For an experiment.", "See its DOI.", "None.", "MIT", "10.5281/zenodo.15364124"
-)
 
 Spend = Callable[[TransferModel, NDArray[np.float64], NDArray[np.float64], int], Positions]
 
@@ -149,9 +143,9 @@ def main() -> None:
     arguments = parse()
     methods = {name: METHODS[name] for name in arguments.methods or METHODS}
     found: list[dict[str, Any]] = []
-    for folder in sorted(path for path in arguments.data.glob("*/*") if any(path.glob("*.json.gz"))):
-        kernel = {"suite": folder.parent.name, "kernel": folder.name}
-        found += [kernel | each for each in search(read(folder), methods, arguments.seeds, folder.name)]
+    for folder in find_kernels(arguments.data):
+        kernel, dataset = {"suite": folder.parent.name, "kernel": folder.name}, read_kernel(folder)
+        found += [kernel | each for each in search(dataset, methods, arguments.seeds, folder.name)]
     results = cross_fit(pd.DataFrame(found))
     summary = summarise(results)
     print(summary.to_string())
@@ -173,26 +167,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parse_options(parser, __file__, argv)
 
 
-def read(folder: Path) -> Dataset:
-    """One kernel of one suite, on all its devices."""
-    with TemporaryDirectory() as built:
-        build_dataset(sorted(folder.glob("*.json.gz")), Path(built) / "data", header=HEADER)
-        return load_dataset(Path(built) / "data")
-
-
 def search(dataset: Dataset, methods: dict[str, Method], seeds: int, kernel: str) -> Iterator[dict[str, Any]]:
     """Results of each method on each device, which is held out with its near-twin."""
-    rows = dataset.rows
-    platforms = [dataset.platforms[i] for i in rows["platform"]]
-    table = extract([dataset.candidates[i] for i in rows["candidate"]], platforms)
-    y, names = rows["latency_s"].to_numpy(), rows["task"].to_numpy()
-    for device in track(rows["device"].unique(), kernel):
-        target = np.flatnonzero(rows["device"] == device)
-        sources = np.flatnonzero(~rows["device"].isin(TWINS if device in TWINS else [device]))
+    data = LearningRows.of(dataset)
+    table = data.table
+    for fold in track(list(leave_devices_out(data.rows)), kernel):
+        X, y = table.values[fold.test], data.latency_s[fold.test]
         for name, method in methods.items():
-            model = method.make(table).fit(table.values[sources], y[sources], names[sources])
-            for found in try_settings(method, model, table.values[target], y[target], seeds):
-                yield {"method": name, "device": device, **found}
+            model = data.fit(method.make(table), fold.train)
+            for found in try_settings(method, model, X, y, seeds):
+                yield {"method": name, "device": fold.held_out, **found}
 
 
 def try_settings(

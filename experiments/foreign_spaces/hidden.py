@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import Positions
-from costmodel.dataset import read_files
-from costmodel.features import extract
 from costmodel.learners import prepare
 from costmodel.learners._curves import TaskCurves
+from costmodel.transfer import LearningRows
 from costmodel.transfer.models._source_mixture import SourceMixture
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.caches import find_kernels, name_kernel, read_kernel
 
 HIDDEN = 0.44  # as much of the space as the GEMM of the RTX 3060 Laptop lacks
 GOOD = np.log(0.5)
@@ -26,8 +29,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    folders = sorted({path.parent for path in arguments.data.glob("*/*/*.json.gz")})
-    found = pd.DataFrame([each for folder in folders for each in errors(folder)])
+    found = pd.DataFrame([each for folder in find_kernels(arguments.data) for each in errors(folder)])
     table = found.groupby(["hidden", "kernel", "columns"])["error"].mean().unstack().round(3)
     print(table.to_string())
     if arguments.json:
@@ -36,16 +38,13 @@ def main() -> None:
 
 def errors(folder: Path) -> Iterator[dict[str, Any]]:
     """Root mean square error of the log score of good configs, for each complete file of a kernel."""
-    dataset = read_files(sorted(folder.glob("*.json.gz")))
-    rows = dataset.rows
-    table = extract(
-        [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
-    )
+    data = LearningRows.of(read_kernel(folder))
+    rows, table = data.rows, data.table
     bound = SourceMixture.for_columns(table.columns, 0)
     sizes = rows.groupby("device").size()
     for device in sizes.index[sizes > 0.9 * sizes.max()]:
         at = np.flatnonzero(rows["device"] == device)
-        true = prepare(table.values[at], rows["latency_s"].to_numpy()[at], np.zeros(len(at)))
+        true = prepare(table.values[at], data.latency_s[at], np.zeros(len(at)))
         for how, hidden in hide(len(at)):
             kept = np.setdiff1d(np.arange(len(at)), hidden)
             known = prepare(true.X[kept], np.exp(true.clipped_log_latency[kept]), np.zeros(len(kept)))
@@ -58,7 +57,7 @@ def errors(folder: Path) -> Iterator[dict[str, Any]]:
                 shift = true.log_score[kept].max()
                 error = curves.log_scores(true.X[good])[:, 0] + shift - true.log_score[good]
                 yield {
-                    "kernel": f"{folder.parent.name}/{folder.name}",
+                    "kernel": name_kernel(folder),
                     "hidden": how,
                     "columns": columns,
                     "error": float(np.sqrt(np.square(error).mean())) if good.size else np.nan,

@@ -13,21 +13,18 @@ from rich.progress import track
 from rules import RULES
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.caches import find_kernels, leave_devices_out, name_kernel, read_kernel
+from kit.replay import search_recorded
 from options import parse_options
 
 from costmodel.arrays import FloatArray, Positions
-from costmodel.dataset import Dataset, read_files
-from costmodel.features import extract
+from costmodel.dataset import Dataset
+from costmodel.dataset.splits._folds import Fold
 from costmodel.features._table import FeatureTable
-from costmodel.search._acquisition import improvement_of_posterior
-from costmodel.transfer import TransferModel, shortlist
-from costmodel.transfer._plan import Posterior
+from costmodel.transfer import LearningRows, TransferModel, shortlist
 
-# Held out together: `costmodel dataset validate` finds that they measured nearly the same.
-TWINS = ("NVIDIA GeForce RTX 2080 Ti", "NVIDIA TITAN RTX")
 LISTED = (1, 5, 10, 25)
 NEAR = 1.01
-SCREENED, SCREEN_EVERY = 2048, 16  # as ModelSampler does
 ENOUGH, MOST = 30, 60
 LEFT_OUT = ("device", "architecture")
 
@@ -35,11 +32,10 @@ LEFT_OUT = ("device", "architecture")
 def main() -> None:
     """Leave each GPU, and each architecture, out of each kernel; list, search and compare."""
     arguments = parse()
-    folders = sorted({path.parent for path in arguments.data.glob("*/*/*.json.gz")})
     found = [
-        {"kernel": f"{folder.parent.name}/{folder.name}", **case}
-        for folder in folders
-        for case in cases(read_files(sorted(folder.glob("*.json.gz"))), arguments, folder.name)
+        {"kernel": name_kernel(folder), **case}
+        for folder in find_kernels(arguments.data)
+        for case in cases(read_kernel(folder), arguments, folder.name)
     ]
     results = pd.DataFrame(found)
     summary = {left: summarise(results[results["left out"] == left]) for left in LEFT_OUT}
@@ -64,28 +60,27 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def cases(dataset: Dataset, arguments: argparse.Namespace, kernel: str) -> Iterator[dict[str, Any]]:
     """What each rule finds on each device of a kernel, with the device or its architecture left out."""
-    rows = dataset.rows
-    table = extract(
-        [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
-    )
-    vendor = rows["device"].str.startswith("AMD").to_numpy(dtype=np.float64)
-    X = np.column_stack([table.values, vendor])
-    y, names = rows["latency_s"].to_numpy(), rows["task"].to_numpy()
-    for device in track(rows["device"].unique(), kernel):
-        target = np.flatnonzero(rows["device"] == device)
-        for left, sources in known(rows, table, device).items():
+    data = LearningRows.of(dataset)
+    table, y = data.table, data.latency_s
+    vendor = data.rows["device"].str.startswith("AMD").to_numpy(dtype=np.float64)
+    X = np.column_stack([table.values, vendor])  # of which LearningRows, which would fit, knows nothing
+    for fold in track(list(leave_devices_out(data.rows)), kernel):
+        for left, sources in known(fold, table).items():
             for name in arguments.rules or RULES:
-                model = RULES[name](table).fit(X[sources], y[sources], names[sources])
-                found = judge(model, X[target], y[target])
+                model = RULES[name](table).fit(X[sources], y[sources], data.task_ids[sources])
+                found = judge(model, X[fold.test], y[fold.test])
                 for each in left:
-                    yield {"device": device, "left out": each, "rule": name, **found}
+                    yield {"device": fold.held_out, "left out": each, "rule": name, **found}
 
 
 def judge(model: TransferModel, X: FloatArray, y: FloatArray) -> dict[str, Any]:
     """Best over the best found by a list and by a search, and after how many the search was near."""
     listed, searched = (
         np.maximum.accumulate(y.min() / y[order])
-        for order in (shortlist(model, X, LISTED[-1]), search(model, X, y))
+        for order in (
+            shortlist(model, X, LISTED[-1]),
+            search_recorded(model, X, y, near=NEAR, most=MOST, least=LISTED[2]),
+        )
     )
     near = np.flatnonzero(searched >= 1.0 / NEAR)
     return {
@@ -95,34 +90,13 @@ def judge(model: TransferModel, X: FloatArray, y: FloatArray) -> dict[str, Any]:
     }
 
 
-def known(rows: pd.DataFrame, table: FeatureTable, device: str) -> Mapping[tuple[str, ...], Positions]:
+def known(fold: Fold, table: FeatureTable) -> Mapping[tuple[str, ...], Positions]:
     """Rows to learn from, by what is left out: the device, or all devices of its architecture."""
-    others = ~rows["device"].isin(TWINS if device in TWINS else [device]).to_numpy()
     of = table.values[:, [i for i, column in enumerate(table.columns) if "architecture" in column.tags]]
-    akin = others & (of == of[(rows["device"] == device).to_numpy()][0]).all(axis=1)
+    akin = (of[fold.train] == of[fold.test[0]]).all(axis=1)
     if not akin.any():
-        return {("device", "architecture"): np.flatnonzero(others)}
-    return {("device",): np.flatnonzero(others), ("architecture",): np.flatnonzero(others & ~akin)}
-
-
-def search(model: TransferModel, X: FloatArray, y: FloatArray) -> Positions:
-    """``(m,)`` what is measured, in order: best score and largest expected improvement in turn.
-
-    It ends near the best, after ten measurements or more, or after ``MOST``.
-    """
-    seen: list[int] = []
-    pool = np.arange(len(X))
-    while len(seen) < MOST and not (len(seen) >= LISTED[2] and y[seen].min() <= NEAR * y.min()):
-        predictor = model.propose(X[seen], y[seen]) if seen else model
-        if len(seen) % SCREEN_EVERY == 0:
-            pool = np.argsort(-predictor.predict(X).score, kind="stable")[: SCREENED + len(seen)]
-        left = pool[~np.isin(pool, seen)]
-        left = left[np.argsort(-predictor.predict(X[left]).score, kind="stable")]
-        best_s = y[seen].min() if seen else np.inf
-        if len(seen) % 2 and np.isfinite(best_s) and isinstance(predictor, Posterior):
-            left = left[[int(np.argmax(improvement_of_posterior(predictor, X[left], best_s)))]]
-        seen.append(int(left[0]))
-    return np.array(seen)
+        return {("device", "architecture"): fold.train}
+    return {("device",): fold.train, ("architecture",): fold.train[~akin]}
 
 
 def summarise(results: pd.DataFrame) -> pd.DataFrame:

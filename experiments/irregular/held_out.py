@@ -1,15 +1,19 @@
 """What learners say of tasks that were held out: by shape, by the distribution of their data, or by SMs."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from kit.held_out import predict_held_out
 from numpy.typing import NDArray
+from rich.progress import track
 
 from costmodel.dataset import Dataset
+from costmodel.dataset.splits._folds import Fold
 from costmodel.records import Candidate, Workload
-from costmodel.report._progress import Progress
 from costmodel.transfer import LearningRows, make_model
 
 # What of a workload's dims is a shape; the others say what its data are like.
@@ -94,22 +98,12 @@ def predicted(
         once a learner.
     """
     fold = _folds(rows, by, folds)
+    split = [Fold.of(f"{by} {i}", fold == i) for i in np.unique(fold)]
     found = []
-    with Progress(f"held out by {by}", total=len(learners) * (fold.max() + 1)) as progress:
-        for learner in learners:
-            score, seconds = np.empty(len(rows)), np.full(len(rows), np.nan)
-            for i in range(fold.max() + 1):
-                test = np.flatnonzero(fold == i)
-                model = learning.fit(
-                    make_model(learner, learning.features.columns), np.flatnonzero(fold != i)
-                )
-                prediction = learning.predict(model, test)
-                score[test] = prediction.score
-                if prediction.latency_s is not None:
-                    seconds[test] = prediction.latency_s
-                progress.advance(learner)
-            said = {"learner": learner, "fold": fold, "score": score, "predicted_s": seconds}
-            found.append(rows.assign(**said))
+    for learner in track(learners, f"held out by {by}", disable=not sys.stderr.isatty()):
+        said = predict_held_out(learning, split, partial(make_model, learner))
+        seconds = np.nan if said.latency_s is None else said.latency_s
+        found.append(rows.assign(learner=learner, fold=fold, score=said.score, predicted_s=seconds))
     return pd.concat(found, ignore_index=True)
 
 

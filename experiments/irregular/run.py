@@ -28,6 +28,7 @@ from choices import (
 )
 from held_out import known, predicted
 from intervals import coverages
+from kit.results import markdown_table, rounded
 from options import parse_options
 from picture import draw
 
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     document = {name: PARTS[name](study) for name in args.parts}
     if args.json:
         kept = {**(json.loads(args.json.read_text()) if args.json.exists() else {}), **document}
-        write_json(args.json, _rounded({name: kept[name] for name in PARTS if name in kept}))
+        write_json(args.json, rounded({name: kept[name] for name in PARTS if name in kept}))
     if args.plots:
         draw(study.by("shape"), args.best, args.plots)
 
@@ -198,28 +199,14 @@ def _table(found: Any) -> pd.DataFrame:
 
 
 def _print(title: str, rows: Rows) -> None:
-    print(f"\n{title}:\n")
-    if not rows:
-        print("nothing")
-        return
-    print("| " + " | ".join(rows[0]) + " |")
-    print("| " + " | ".join("---:" if i else "---" for i in range(len(rows[0]))) + " |")
-    for row in rows:
-        print("| " + " | ".join(_cell(value) for value in row.values()) + " |")
+    table = markdown_table(rows[0], [list(map(_cell, row.values())) for row in rows]) if rows else "nothing"
+    print(f"\n{title}:\n\n{table}")
 
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return f"{value[0]:.3f} to {value[1]:.3f}" if isinstance(value, list) else str(value)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, 5)
-    if isinstance(value, dict):
-        return {key: _rounded(each) for key, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 PARTS: Mapping[str, Callable[[Study], Any]] = {

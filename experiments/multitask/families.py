@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from kit.caches import find_kernels, name_kernel, read_kernel
 
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column, positions
-from costmodel.dataset import Dataset, load_dataset, read_files
+from costmodel.dataset import Dataset, load_dataset
 from costmodel.features import extract
 
 DATASETS = Path(__file__).parents[2] / "datasets"
@@ -61,8 +62,7 @@ def families(budgets: Sequence[str], sizes: Sequence[str], caches: Path | None) 
     loaded = {name: load_dataset(DATASETS / name) for name in names}
     recorded = [_budgets(loaded[_dataset(each)], each) for each in budgets]
     recorded += [_sizes(loaded[_dataset(each)], each) for each in sizes]
-    folders = sorted({path.parent for path in caches.glob("*/*/*.json.gz")}) if caches else []
-    recorded += [_devices(folder) for folder in folders]
+    recorded += [_devices(folder) for folder in (find_kernels(caches) if caches else [])]
     yield from recorded
     yield from (gptune_demo(), branin(), mixtures())
     yield independent()
@@ -93,9 +93,9 @@ def _sizes(dataset: Dataset, each: str) -> Family:
 
 def _devices(folder: Path) -> Family:
     """A kernel on several GPUs."""
-    dataset = read_files(sorted(folder.glob("*.json.gz")))
+    dataset = read_kernel(folder)
     rows = dataset.rows[np.isfinite(dataset.rows["latency_s"])]
-    return _family(dataset, rows, f"{folder.parent.name}/{folder.name}, GPUs")
+    return _family(dataset, rows, f"{name_kernel(folder)}, GPUs")
 
 
 def _measured(dataset: Dataset) -> pd.DataFrame:

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from errors import COREGIONALISED, ONE, equal, unequal
-from families import Family, families
-from picture import draw
-from processes import Settings
 from rich.progress import track
-from searches import ALONE, CHOOSERS, RULES, Limits, searched
 
 sys.path.append(str(Path(__file__).parents[1]))
+from errors import COREGIONALISED, ONE, equal, unequal
+from families import Family, families
 from options import parse_options
+from picture import draw
+from processes import Settings
+from searches import ALONE, CHOOSERS, RULES, Limits, searched
 
 from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio
 

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 from errors import Sample, targets
 from families import Family, latencies_permuted
+from kit.replay import search_recorded
 from processes import JoinedTask
 from tried import Pooled, PredictedOptimum, SimilarSources
 
-from costmodel.arrays import FloatArray, Positions
 from costmodel.learners import KernelRidge
 from costmodel.learners._source_rules import WeightedConsensus
-from costmodel.search._acquisition import improvement_of_posterior
 from costmodel.transfer import StorableModel, TransferModel, make_model
-from costmodel.transfer._plan import Posterior
 from costmodel.transfer.models._residual import FromScratch, Residual
 from costmodel.transfer.models._ridge_on_sources import RidgeOnSources
 
@@ -105,27 +103,10 @@ def searched(
         y = family.y[target]
         alone = rule in (ALONE, "from scratch")
         first = np.random.default_rng(seed).permutation(len(y))[: AT_RANDOM if alone else 0]
-        order = search(model, family.X[target], y, first, limits.most)
+        order = search_recorded(model, family.X[target], y, near=NEAR, most=limits.most, first=first)
         near = np.flatnonzero(y[order] <= NEAR * y.min())
         yield {
             "target": target,
             "needed": int(near[0]) + 1 if near.size else None,
             "first_above_best": None if alone else round(float(y[order[0]] / y.min() - 1.0), 4),
         }
-
-
-def search(model: TransferModel, X: FloatArray, y: FloatArray, first: Positions, most: int) -> Positions:
-    """What is measured, in order, until it is near the best.
-
-    After the first ones best score and largest expected improvement are measured in turn, where a model has a
-    posterior.
-    """
-    seen = first.tolist()
-    while len(seen) < most and not (seen and y[seen].min() <= NEAR * y.min()):
-        predictor = model.propose(X[seen], y[seen]) if seen else model
-        left = np.setdiff1d(np.arange(len(y)), seen)
-        left = left[np.argsort(-predictor.predict(X[left]).score, kind="stable")]
-        if len(seen) % 2 and isinstance(predictor, Posterior):
-            left = left[[int(np.argmax(improvement_of_posterior(predictor, X[left], y[seen].min())))]]
-        seen.append(int(left[0]))
-    return np.array(seen)

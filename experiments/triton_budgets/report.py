@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from kit.results import markdown_table
 from pyarrow import Array, array
 
 from costmodel.dataset import Dataset
@@ -134,9 +135,8 @@ def excesses(ways: pd.DataFrame, column: str = "way") -> Rows:
 
 def markdown(rows: Rows, *columns: str) -> str:
     """A table of some columns."""
-    lines = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-    lines += [f"| {' | '.join(_text(row[column]) for column in columns)} |" for row in rows]
-    return "\n".join(lines)
+    cells = [[_text(row[column]) for column in columns] for row in rows]
+    return markdown_table(columns, cells, texts=len(columns))
 
 
 def wide(rows: Rows, index: str, columns: str, value: Callable[[Mapping[str, Any]], str]) -> str:
@@ -144,9 +144,8 @@ def wide(rows: Rows, index: str, columns: str, value: Callable[[Mapping[str, Any
     names, across = (list(dict.fromkeys(row[name] for row in rows)) for name in (index, columns))
     across = sorted((each for each in across if each != ALL), key=_number) + [ALL] * (ALL in across)
     cells = {(row[index], row[columns]): value(row) for row in rows}
-    lines = [f"| {index} | {' | '.join(map(str, across))} |", f"| --- |{' ---: |' * len(across)}"]
-    lines += [f"| {name} | {' | '.join(cells.get((name, each), '-') for each in across)} |" for name in names]
-    return "\n".join(lines)
+    lines = [[name, *(cells.get((name, each), "-") for each in across)] for name in names]
+    return markdown_table([index, *across], lines)
 
 
 def percents(*names: str) -> Callable[[Mapping[str, Any]], str]:

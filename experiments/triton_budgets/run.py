@@ -18,6 +18,7 @@ from costmodel.files import write_json
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from held_out import Known, judged, kernel_folds, of_source, on_device, shape_folds, with_families
+from kit.results import rounded
 from library import PYTORCH, judge_library
 from options import parse_options
 from picture import draw
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         document |= {} if found is None else {name: found}
         print(f"\n({name}: {time.perf_counter() - start:.0f} s)\n", flush=True)
         if args.json:
-            write_json(args.json, _rounded(document))
+            write_json(args.json, rounded(document))
 
 
 def _kept(args: argparse.Namespace) -> dict[str, Any]:
@@ -254,15 +255,6 @@ def _on_whole(tasks: pd.DataFrame, study: Study) -> "pd.Series[bool]":
 
 def _three(name: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda row: f"{row[name]:.3f}"
-
-
-def _rounded(value: Any) -> Any:
-    """Numbers to five digits behind the point, for a file that people compare."""
-    if isinstance(value, Mapping):
-        return {str(name): _rounded(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(each) for each in value]
-    return round(float(value), 5) if isinstance(value, float) else value
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """Do records of other sources help? Models that learn with and without them, judged on the same tasks."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from budgets import with_rows
 from held_out import Known, kernel_folds, of_source, shape_folds
+from kit.held_out import predict_held_out
+from kit.judging import judge_scores
 from numpy.typing import NDArray
 
 from costmodel.arrays import Positions
 from costmodel.dataset import Dataset
-from costmodel.dataset.splits._folds import draw_rows
-from costmodel.evaluation._judge import judge_tasks
+from costmodel.dataset.splits._folds import Fold, draw_rows
 from costmodel.evaluation._sides import join
 from costmodel.learners._statistics import cluster_bootstrap_interval
 from costmodel.transfer import LearningRows, make_model
@@ -37,7 +39,7 @@ def like(data: Dataset, source: str, measured: Dataset, most: int) -> Dataset:
 def judge_sharing(
     sources: Mapping[str, Dataset], judged: Sequence[str], learners: Sequence[str], folds: int
 ) -> pd.DataFrame:
-    """Results on tasks of each judged source, as in ``EvaluationReport.tasks``.
+    """Score@1 of each learner on tasks of each judged source.
 
     With ``judged`` (source), ``held_out`` (shapes or kernels) and ``trained``: with what other source. Shapes
     that are held out are held out of all sources; a kernel only of its own source, but its shapes of all.
@@ -54,10 +56,12 @@ def judge_sharing(
     for source in judged:
         for held_out, test, left in _sides(known, source, folds):
             for trained, names in _choices(source, known):
-                at = np.flatnonzero(left & np.isin(known.source, names))
                 place = {"judged": source, "held_out": held_out, "trained": trained}
-                found += [{**place, **row} for row in _judge(data, learners, at, test)]
-    return pd.DataFrame(found)
+                fold = Fold(trained, np.flatnonzero(left & np.isin(known.source, names)), test)
+                for learner in learners if fold.train.size else ():
+                    score = predict_held_out(data, [fold], partial(make_model, learner)).score
+                    found.append(judge_scores(data.rows, score, (1,)).assign(learner=learner, **place))
+    return pd.concat(found, ignore_index=True)
 
 
 def _sides(known: Known, source: str, folds: int) -> Iterator[tuple[str, Positions, Mask]]:
@@ -70,16 +74,6 @@ def _sides(known: Known, source: str, folds: int) -> Iterator[tuple[str, Positio
             left = ~np.isin(known.shape, known.shape[test])
             left[test] = False
             yield held_out, test, left
-
-
-def _judge(
-    data: LearningRows, learners: Sequence[str], at: Positions, test: Positions
-) -> Iterator[dict[str, Any]]:
-    """Results of models that learn from some rows, on others."""
-    for learner in learners if at.size else ():
-        model = data.fit(make_model(learner, data.table.columns), at)
-        prediction = model.predict(data.table.values[test])
-        yield from judge_tasks(learner, prediction, data.rows.iloc[test])
 
 
 def _choices(source: str, known: Known) -> list[tuple[str, list[str]]]:

@@ -6,19 +6,23 @@ compute, and a few lowered kernels of each sketch what all launch. Nothing else 
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset import Dataset, load_dataset, make_split
-from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
-from costmodel.learners import score_at_k
 from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, make_model
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.held_out import fit_folds
+from kit.judging import judge_scores
 
 NAMED, PROGRAM = "{}, named", "{}, as programs"
 
@@ -28,15 +32,16 @@ def main() -> None:
     dataset = load_dataset(args.dataset)
     data = LearningRows.of(dataset)
     values = {NAMED: data.table.values, PROGRAM: as_programs(dataset, data)}
-    split = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=args.folds))
-    scores: dict[str, list[float]] = {}
+    folds = make_split(dataset, SplitRecipe("leave-one-workload-out", folds=args.folds)).folds
+    means = {}
     for learner in args.learner or ["kernel-ridge", "stack"]:
-        for fold in split.folds:
-            model = data.fit(make_model(learner, data.table.columns), fold.train)
+        scores = {way: np.full(len(data.rows), np.nan) for way in values}
+        for fold, model in fit_folds(data, folds, partial(make_model, learner)):
             for way, table in values.items():
-                predicted = model.predict(table[fold.test]).score
-                scores.setdefault(way.format(learner), []).extend(score_tasks(predicted, data, fold.test))
-    means = {way: {"score_at_1": float(np.mean(each)), "tasks": len(each)} for way, each in scores.items()}
+                scores[way][fold.test] = np.nan_to_num(model.predict(table[fold.test]).score, nan=-np.inf)
+        for way, score in scores.items():
+            found = judge_scores(data.rows, score, (1,))["score_at_1"]
+            means[way.format(learner)] = {"score_at_1": float(found.mean()), "tasks": len(found)}
     print(json.dumps(means, indent=1))
     if args.json:
         args.json.write_text(json.dumps(means, indent=1) + "\n")
@@ -63,13 +68,6 @@ def as_programs(dataset: Dataset, data: LearningRows) -> FloatArray:
         space = KernelSpace(source.space(source.workloads[0], where.device.kind), where)
         values[positions] = space.features([candidate.config for candidate in candidates])[:, 0]
     return values
-
-
-def score_tasks(predicted: FloatArray, data: LearningRows, test: np.ndarray) -> list[float]:
-    """Score@1 of each task."""
-    tasks = data.rows.iloc[test].groupby("task").indices.values()
-    known = np.nan_to_num(predicted, nan=-np.inf)
-    return [score_at_k(known[at], data.latency_s[test][at], 1) for at in tasks]
 
 
 if __name__ == "__main__":

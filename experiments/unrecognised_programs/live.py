@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "live_search"))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "live_search")]
+from kit.results import markdown_table
 from limited import ProcessFailedError, messages
 from searches import BATCH, BUILD_TIMEOUT_S, EARLY_WARM_UP, Log
 
@@ -170,27 +171,23 @@ def tune(  # noqa: PLR0913, PLR0917 (what both searches share, and what differs)
 
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Markdown: what each search found, and when ours was as fast as stock's last kernel."""
-    lines = [
-        "| program | stock: us | after s | trials | costmodel: us | trials | as fast after s | time cut by |",
-        "| --- |" + " ---: |" * 7,
-    ]
+    header = ["program", "stock: us", "after s", "trials", "costmodel: us", "trials", "as fast after s"]
+    lines: list[tuple[Any, ...]] = []
     by_program: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for one in found:
         by_program.setdefault(one["program"], {})[one["search"]] = one["batches"]
     for program, searches in by_program.items():
         stock, ours = improvements(searches[STOCK]), improvements(searches[OURS])
         if not stock or not ours:
-            lines.append(f"| {program} | nothing was found |" + " |" * 6)
+            lines.append((program, "nothing was found", *[""] * 6))
             continue
         after_s = stock[-1]["elapsed_s"]
         reached = next((s["elapsed_s"] for s in ours if s["run_s"] <= stock[-1]["run_s"]), None)
         when, cut = ("never", "") if reached is None else (f"{reached:.0f}", f"{1 - reached / after_s:.0%}")
         trials = {name: batches[-1]["measured"] for name, batches in searches.items()}
-        lines.append(
-            f"| {program} | {1e6 * stock[-1]['run_s']:.1f} | {after_s:.0f} | {trials[STOCK]} | "
-            f"{1e6 * ours[-1]['run_s']:.1f} | {trials[OURS]} | {when} | {cut} |"
-        )
-    return "\n".join(lines)
+        theirs = (f"{1e6 * stock[-1]['run_s']:.1f}", f"{after_s:.0f}", trials[STOCK])
+        lines.append((program, *theirs, f"{1e6 * ours[-1]['run_s']:.1f}", trials[OURS], when, cut))
+    return markdown_table([*header, "time cut by"], lines)
 
 
 def improvements(batches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from costmodel.search import KernelSpace
 from costmodel.transfer import LearningRows, TransferModel, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import markdown_table
 from options import parse_options
 
 RANDOM, ANALYTIC = "random", "analytic time"
@@ -101,11 +102,8 @@ def table(scores: Scores) -> str:
     """Markdown: a row a program, the mean over its tasks for each way; the last row is the mean over all."""
     ways = list(scores)
     names = list(dict.fromkeys(task.partition("@")[0] for task in scores[RANDOM]))
-    lines = [f"| program | {' | '.join(ways)} |", "| --- |" + " ---: |" * len(ways)]
-    for name in [*names, "mean"]:
-        means = [mean_score(scores[way], name) for way in ways]
-        lines.append(f"| {name} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
-    return "\n".join(lines)
+    rows = [[name, *(f"{mean_score(scores[way], name):.3f}" for way in ways)] for name in [*names, "mean"]]
+    return markdown_table(["program", *ways], rows)
 
 
 def mean_score(scores: Mapping[str, float], name: str) -> float:

@@ -38,7 +38,7 @@ def test_a_search_measures_no_config_twice_and_ends_near_the_best(run) -> None:
     X, y, tasks = sources()
     own = tasks == 3
     model = SourceMixture((0, 1), (1,), config_columns=(2, 3, 4)).fit(X[~own], y[~own], tasks[~own])
-    order = run.search(model, X[own], y[own])
+    order = run.search_recorded(model, X[own], y[own], near=1.01, most=60, least=10)
     assert len(set(order)) == len(order) >= 10
     found = run.judge(model, X[own], y[own])
     needed = found["needed"]
@@ -83,8 +83,13 @@ def test_an_architecture_is_left_out_whole(run) -> None:
         values = np.array([[0, 1.0], [0, 1.0], [0, 2.0]])
 
     rows = pd.DataFrame({"device": ["A", "B", "C"]})
-    found = {left: list(at) for left, at in run.known(rows, Table, "A").items()}
-    assert found == {("device",): [1, 2], ("architecture",): [2]}
-    assert {left: list(at) for left, at in run.known(rows, Table, "C").items()} == {
-        ("device", "architecture"): [0, 1]
-    }
+    of_a, _, of_c = (run.known(fold, Table) for fold in run.leave_devices_out(rows))
+    assert {left: list(at) for left, at in of_a.items()} == {("device",): [1, 2], ("architecture",): [2]}
+    assert {left: list(at) for left, at in of_c.items()} == {("device", "architecture"): [0, 1]}
+
+
+def test_near_twins_are_no_sources_of_each_other(run) -> None:
+    one, other = import_module("kit.caches").TWINS
+    rows = pd.DataFrame({"device": [one, other, "C"]})
+    found = {fold.held_out: (list(fold.train), list(fold.test)) for fold in run.leave_devices_out(rows)}
+    assert found == {one: ([2], [0]), other: ([2], [1]), "C": ([0, 1], [2])}

@@ -1,6 +1,7 @@
 """Processes agree with scikit-learn, families are as related as they say, and rules that were tried work."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -169,8 +170,9 @@ def test_a_search_measures_what_is_near_the_best_and_stops(searches: ModuleType)
     assert [each["target"] for each in found] == [1, 5]
     y, X = family.y[1], family.X[1]
     alone = searches.FromScratch().fit(X, y, np.zeros(len(y)))
-    assert searches.search(alone, X, y, np.array([3, y.argmin()]), 12).tolist() == [3, y.argmin()]
-    order = searches.search(alone, X, y, np.array([3, 4]), 12)
+    search = partial(searches.search_recorded, alone, X, y, near=1.05, most=12)
+    assert search(first=[3, y.argmin()]).tolist() == [3, y.argmin()]
+    order = search(first=[3, 4])
     assert order[:2].tolist() == [3, 4]
     assert len(set(order.tolist())) == len(order) <= 12
     assert (y[order[:-1]] > 1.05 * y.min()).all()

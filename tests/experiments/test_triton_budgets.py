@@ -277,7 +277,7 @@ def test_shapes_that_are_judged_are_learned_from_in_no_source(
     sharing, held_out = import_module("sharing"), import_module("held_out")
     cuda = dataset_from_measurements(rehearsed(CUDA_SHAPES, CudaSource()))
     seen: list[tuple[set[str], int]] = []
-    monkeypatch.setattr(sharing, "make_model", lambda name, columns: Spy(seen))
+    monkeypatch.setattr(sharing, "make_model", lambda name, columns, seed: Spy(seen))
     triton = held_out.of_source(data, "triton")
     results = sharing.judge_sharing({"triton": triton, "cuda": cuda}, ["triton"], ["ridge"], 3)
     assert set(results["trained"]) == {sharing.OWN, "and cuda"}
