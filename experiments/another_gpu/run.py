@@ -15,6 +15,7 @@ import larger_device
 import parts_of_a_gpu
 import public_gpus
 from judged import Shots
+from kit.results import markdown_table
 from options import parse_options
 from recorded import budgets, caches
 
@@ -85,17 +86,7 @@ def _cell(row: pd.Series) -> str:
 def _markdown(rows: pd.DataFrame, column: str, cell: Any) -> str:
     text = rows.assign(cell=rows.apply(cell, axis=1)).pivot(index="way", columns=column, values="cell")
     text = text.loc[rows["way"].drop_duplicates(), rows[column].drop_duplicates()].fillna("")
-    header = "| | " + " | ".join(text.columns) + " |"
-    lines = [header, "| --- |" + " ---: |" * len(text.columns)]
-    return "\n".join(
-        [
-            *lines,
-            *(
-                f"| {way} | {' | '.join(cells)} |"
-                for way, cells in zip(text.index, text.to_numpy().tolist(), strict=True)
-            ),
-        ]
-    )
+    return markdown_table(["", *text.columns], text.reset_index().to_numpy().tolist())
 
 
 if __name__ == "__main__":

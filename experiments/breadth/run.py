@@ -22,6 +22,7 @@ from costmodel.transfer import make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
 from budgets import on_budgets, with_rows
+from kit.results import markdown_table
 from options import parse_options
 
 # What is learned from differs from what is held out by more than this factor in some size.
@@ -154,7 +155,7 @@ def markdown(curve: pd.DataFrame) -> str:
             error,
         )
         rows.append((_kernels(row["most_kernels"]), str(row["workloads"]), row["learner"], *figures))
-    return _table(("kernels of each", "workloads", "learner", *FIGURES.values()), rows)
+    return markdown_table(("kernels of each", "workloads", "learner", *FIGURES.values()), rows, texts=3)
 
 
 def markdown_of_families(table: pd.DataFrame) -> str:
@@ -169,12 +170,7 @@ def markdown_of_families(table: pd.DataFrame) -> str:
         )
         for row in table.to_dict("records")
     ]
-    return _table(("kernels of each", "family", "learner", *sizes), rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * 3 + ["---:"] * (len(heads) - 3), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(("kernels of each", "family", "learner", *sizes), rows, texts=3)
 
 
 def picture(curve: pd.DataFrame) -> NotebookFigure:

@@ -26,6 +26,8 @@ from budget_curve import (
     smallest_budget,
     waves_curve,
 )
+from kit.judging import bootstrap_interval
+from kit.results import rounded
 from options import parse_options
 
 WHOLE = 132
@@ -215,21 +217,14 @@ def judge(curves: Curves, first: int, way: Curve, facts: dict[str, object]) -> l
 
 def summary(error: np.ndarray, knee: np.ndarray, workloads: np.ndarray) -> dict[str, object]:
     """Errors and the share of budgets found, with 95 % bootstraps over workloads."""
-    rng, names = np.random.default_rng(0), np.unique(workloads)
-    rows_of = [np.flatnonzero(workloads == name) for name in names]
-    medians, found = [], []
-    for _ in range(200):
-        drawn = np.concatenate([rows_of[i] for i in rng.integers(len(names), size=len(names))])
-        medians.append(np.median(error[drawn]))
-        found.append(knee[drawn].mean())
-    if np.isnan(knee).any():
-        shares: dict[str, object] = {"budget_found": None, "budget_found_ci95": None}
-    else:
-        ends = np.quantile(found, [0.025, 0.975]).round(3).tolist()
-        shares = {"budget_found": float(knee.mean()), "budget_found_ci95": ends}
+    shares: dict[str, object] = {"budget_found": None, "budget_found_ci95": None}
+    if not np.isnan(knee).any():
+        ends = bootstrap_interval(lambda drawn: knee[drawn].mean(), workloads, resamples=200)
+        shares = {"budget_found": float(knee.mean()), "budget_found_ci95": rounded(ends, 3)}
+    ends = bootstrap_interval(lambda drawn: np.median(error[drawn]), workloads, resamples=200)
     return shares | {
         "median_error": float(np.median(error)),
-        "median_error_ci95": np.quantile(medians, [0.025, 0.975]).round(4).tolist(),
+        "median_error_ci95": rounded(ends, 4),
         "p90_error": float(np.quantile(error, 0.9)),
     }
 

@@ -22,6 +22,7 @@ from costmodel.learners import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
 from options import parse_options
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
@@ -178,11 +179,6 @@ def row(way: str, pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
         f"| {np.median(shift):.2%} | {np.quantile(shift, 0.9):.2%} | {shift.max():.2%} "
         f"| {np.median(taus):.3f} | {min(taus):.3f} | {np.median(scores):.3f} | {min(scores):.3f} |"
     )
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from costmodel.search import DriftMonitor
 from costmodel.search._drift_monitor import Drift
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+from kit.results import markdown_table
 from logs import Log, campaigns, searches
 from options import parse_options
 
@@ -157,15 +158,12 @@ def summary(outcomes: list[tuple[int, Drift, int] | None], factor: float) -> dic
 
 def markdown(result: dict[str, Any]) -> str:
     """The tables of the README."""
-    heads = "| log | kernels | measurements | measured again | false alarms | by predictions alone |"
-    every = [heads, "| --- |" + " ---: |" * 5]
-    every += [quiet_line(row) for row in (*result["quiet"], together(result["searches"]))]
-    heads = (
-        f"| times | told by | found | within {SOON} | measurements until then, median (p90) | most "
-        "| ratio off, p90 | onset off, p90 |"
-    )
-    every += ["", heads, "| ---: | --- |" + " ---: |" * 6, *map(planted_line, result["planted"])]
-    return "\n".join(every)
+    header = ("log", "kernels", "measurements", "measured again", "false alarms", "by predictions alone")
+    quiet_rows = [*result["quiet"], together(result["searches"])]
+    told = markdown_table(header, [quiet_line(row) for row in quiet_rows])
+    header = ("times", "told by", "found", f"within {SOON}", "measurements until then, median (p90)", "most")
+    header += ("ratio off, p90", "onset off, p90")
+    return f"{told}\n\n{markdown_table(header, map(planted_line, result['planted']), texts=2)}"
 
 
 def together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -174,19 +172,19 @@ def together(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"log": f"{len(rows)} searches", **{name: sum(row[name] for row in rows) for name in names}}
 
 
-def quiet_line(row: dict[str, Any]) -> str:
+def quiet_line(row: dict[str, Any]) -> list[str]:
     names = ("kernels", "measurements", "repeated", "false_alarms", "false_alarms_by_predictions")
-    return f"| {row['log']} | " + " | ".join(f"{row[name]:,}" for name in names) + " |"
+    return [row["log"], *(f"{row[name]:,}" for name in names)]
 
 
-def planted_line(row: dict[str, Any]) -> str:
+def planted_line(row: dict[str, Any]) -> list[str]:
     by = "repeats" if row["repeats"] else "predictions alone"
     cells = [f"{row['factor']:.2f}", by, percent(row["found"]), percent(row["found_soon"])]
     if row["found"]:
         cells += [f"{row['delay_median']:.0f} ({row['delay_p90']:.0f})", f"{row['delay_most']:.0f}"]
     if "ratio_error_p90" in row:
         cells += [f"{100 * row['ratio_error_p90']:.1f} %", f"{row['onset_error_p90']:.0f} kernels"]
-    return f"| {' | '.join(cells + [''] * (8 - len(cells)))} |"
+    return cells + [""] * (8 - len(cells))
 
 
 def percent(share: float) -> str:

@@ -7,14 +7,15 @@ Configs of equal score count as chosen at random. A choice that fails scores 0. 
 in which nothing ran, tell nothing and are left out. Intervals are 95 % bootstraps that draw whole workloads.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from kit.held_out import Make, fit_folds
+from numpy.typing import NDArray
 
-from costmodel.arrays import FloatArray
+from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.splits._folds import Fold, select_whole_device
 from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, tested_tasks, whole_device_latency
 from costmodel.evaluation._statistics import compare_paired, gap, statistics
@@ -139,6 +140,29 @@ def compare(tasks: pd.DataFrame, baseline: str, cluster: str = "workload") -> li
         for name, own in by_task.items()
         if name != baseline
     ]
+
+
+def bootstrap_interval(
+    statistic: Callable[[Positions], float],
+    clusters: NDArray[Any],
+    *,
+    resamples: int = 2000,
+    method: Literal["linear", "inverted_cdf"] = "linear",
+) -> list[float]:
+    """Return the 95 % interval of a statistic that is no mean; means have ``cluster_bootstrap_interval``.
+
+    Args:
+        statistic: Of rows at these positions, each as often as it is drawn.
+        clusters: ``(n,)`` cluster of each row; whole clusters are drawn.
+        resamples: Number of draws.
+        method: As of ``numpy.quantile``; ``inverted_cdf`` where the statistic may be infinite.
+    """
+    names = np.unique(clusters)
+    rows_of, rng = [np.flatnonzero(clusters == name) for name in names], np.random.default_rng(0)
+    draws = (rng.integers(len(names), size=len(names)) for _ in range(resamples))
+    found = [statistic(np.concatenate([rows_of[i] for i in drawn])) for drawn in draws]
+    ends: list[float] = np.quantile(found, [0.025, 0.975], method=method).tolist()
+    return ends
 
 
 def _scores(tasks: pd.DataFrame) -> list[str]:

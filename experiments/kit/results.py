@@ -1,5 +1,6 @@
-"""Write what was found: tables for README.md and the terminal, and numbers for result.json."""
+"""Tell what was found: tables for README.md and the terminal, and numbers for result.json."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,3 +24,8 @@ def rounded(value: Any, digits: int = 5) -> Any:
     if isinstance(value, list | tuple):
         return [rounded(each, digits) for each in value]
     return round(float(value), digits) if isinstance(value, float) else value
+
+
+def say(text: str) -> None:
+    """Tell how far a script is, beside what it prints."""
+    print(text, file=sys.stderr, flush=True)

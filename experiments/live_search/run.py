@@ -17,6 +17,7 @@ from searches import FAIR, OURS, SEARCHES, STOCK, Case, Settings, search
 from side_by_side import measure_side_by_side
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
 from options import parse_options
 
 STARTING_S = 20.0  # imports of a process, before its clock starts
@@ -125,11 +126,6 @@ def compare(results: Results, settings: Settings, end: float) -> None:
                 results.judge(*message)
     except ProcessFailedError as error:
         say(f"comparing side by side: {error}")
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

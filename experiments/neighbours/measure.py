@@ -29,6 +29,9 @@ from costmodel.kernels._sources import open_sources
 from costmodel.processes import cpu_threads
 from costmodel.records import Candidate, Workload
 
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import markdown_table, say
+
 LAYOUTS: tuple[Layout, ...] = ((64, 64), (32, 100), (16, 116), (40, 80))
 ROUNDS = 3
 ALONE_S, BESIDE_S = 1.5e-3, 4e-3  # of one round
@@ -290,13 +293,13 @@ def table(rows: Rows) -> str:
     """Slowdowns by the SMs of the partitions, and how far they repeat."""
     pairs = rows.read("pairs")
     first = [each for each in pairs if not each["visit"]]
-    lines = ["| SMs | pairs | slowdown: median | 90th percentile | largest |", "| --- |" + " ---: |" * 4]
+    header, cells = ("SMs", "pairs", "slowdown: median", "90th percentile", "largest"), []
     for sms in sorted({tuple(each["sms"]) for each in first}):
         found = np.concatenate([slowdowns(each) for each in first if tuple(each["sms"]) == sms])
         low, high = np.quantile(found, [0.5, 0.9])
-        lines.append(
-            f"| {sms[0]} + {sms[1]} | {len(found) // 2} | {low:.3f} | {high:.3f} | {found.max():.3f} |"
-        )
+        spread = (f"{each:.3f}" for each in (low, high, found.max()))
+        cells.append((f"{sms[0]} + {sms[1]}", len(found) // 2, *spread))
+    lines = [markdown_table(header, cells)]
     known = {key(each): slowdowns(each) for each in first}
     again = [np.abs(slowdowns(e) / known[key(e)] - 1) for e in pairs if e["visit"] and key(e) in known]
     if again:
@@ -309,11 +312,6 @@ def table(rows: Rows) -> str:
 def _spread(shifts: NDArray[np.float64]) -> str:
     median, high = np.quantile(shifts, [0.5, 0.9])
     return f"median {median:.2%}, 90th percentile {high:.2%}, largest {shifts.max():.2%}"
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from shares import by_shares, of_data_sheet
 from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import markdown_table
 from options import parse_options
 
 
@@ -102,13 +103,15 @@ def table(judged: Mapping[str, Mapping[str, float]], again: Mapping[str, float])
         "slowed by over 10 %: mean",
         "together or in turn right",
     )
-    rows = ["| slowdown | " + " | ".join(heads) + " |", "| --- |" + " ---: |" * len(heads)]
-    for name, found in judged.items():
-        rows.append(f"| {name} | " + " | ".join(f"{100 * each:.1f} %" for each in found.values()) + " |")
+    rows = [[name, *map(percent, found.values())] for name, found in judged.items()]
     if again["pairs"]:
-        shares = " | ".join(f"{100 * again[each]:.1f} %" for each in ("mean", "median", "p90"))
-        rows.append(f"| measured again (A/A, {again['pairs']} pairs) | {shares} | | |")
-    return "\n".join(rows)
+        shares = (percent(again[each]) for each in ("mean", "median", "p90"))
+        rows.append([f"measured again (A/A, {again['pairs']} pairs)", *shares, "", ""])
+    return markdown_table(("slowdown", *heads), rows)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from costmodel.kernels import make_target
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
 from options import parse_options
 
 TUNED = ("matmul", "softmax", "layer_norm")
@@ -167,11 +168,6 @@ def check(largest_error: Mapping[str, float]) -> None:
     wrong = [name for name, error in largest_error.items() if not error <= MOST_ERROR]
     if wrong:
         sys.exit(f"Outputs must be within {MOST_ERROR} of NumPy's, but those of {', '.join(wrong)} are not.")
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

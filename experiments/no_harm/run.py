@@ -14,11 +14,10 @@ import pandas as pd
 from rich.progress import track
 
 from costmodel.dataset import load_dataset
-from costmodel.features import extract
 from costmodel.features._table import FeatureTable
 from costmodel.learners import KernelRidge
 from costmodel.learners._statistics import cluster_bootstrap_interval
-from costmodel.transfer import TransferModel
+from costmodel.transfer import LearningRows, TransferModel
 from costmodel.transfer.models._guarded import Guarded
 from costmodel.transfer.models._residual import FromScratch, Residual
 
@@ -38,10 +37,8 @@ def main() -> None:
     """Replay the search of each held-out task after training on honest and on spoilt sources."""
     arguments = parse()
     dataset = load_dataset(arguments.dataset)
-    rows = dataset.rows
-    table = extract(
-        [dataset.candidates[i] for i in rows["candidate"]], [dataset.platforms[i] for i in rows["platform"]]
-    )
+    data = LearningRows.of(dataset)
+    rows, table = data.rows, data.table
     workloads = sorted(rows["workload"].unique())[arguments.first :: arguments.step]
     runs = [
         run

@@ -21,6 +21,7 @@ from costmodel.kernels import open_space, sample_candidates
 from costmodel.records import Candidate, Platform, Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
 from options import parse_options
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
@@ -216,11 +217,6 @@ def agreement(name: str, one: dict[str, Any], other: dict[str, Any], shortest_s:
 
 def last_line(message: object) -> str:
     return str(message).strip().splitlines()[-1]
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

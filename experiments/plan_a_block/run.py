@@ -22,6 +22,7 @@ from costmodel.records import Device, Workload, find_device
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "network_on_part"))
+from kit.results import markdown_table
 from options import parse_options
 
 EXPERIMENTS = Path(__file__).parents[1]
@@ -113,16 +114,14 @@ def row(name: str, us: dict[str, float]) -> dict[str, Any]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown: a row a way, microseconds and the error of each."""
     cases = list(measured())
-    lines = [f"| way | {' | '.join(cases)} | median error |", "| --- |" + " ---: |" * (len(cases) + 1)]
-    truth = " | ".join(f"{us:.1f}" for us in measured().values())
-    lines.append(f"| measured | {truth} | |")
+    lines = [["measured", *(f"{us:.1f}" for us in measured().values()), ""]]
     for each in rows:
         cells = [
             f"{each['us'][case]:.1f} ({each['error'][case]:+.0%})" if case in each["us"] else ""
             for case in cases
         ]
-        lines.append(f"| {each['way']} | {' | '.join(cells)} | {each['median_error']:.0%} |")
-    return "\n".join(lines)
+        lines.append([each["way"], *cells, f"{each['median_error']:.0%}"])
+    return markdown_table(["way", *cases, "median error"], lines)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,15 @@ import tvm
 from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.dataset import Dataset, load_dataset
-from costmodel.features import extract
-from costmodel.features._extract import COLUMNS
+from costmodel.dataset import load_dataset
 from costmodel.integrations.tvm import CostModel, named_platform
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
-from costmodel.records import Platform, Workload
-from costmodel.transfer import StorableModel, make_model
+from costmodel.records import Workload
+from costmodel.transfer import LearningRows, TransferModel, make_model
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import markdown_table
 from options import parse_options
 
 WORKLOADS = (
@@ -58,17 +57,13 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parse_options(parser, __file__, argv)
 
 
-def train(learner: str) -> StorableModel:
+def train(learner: str) -> TransferModel:
     """A pretrained model; what it learned does not matter here, so that some of the data will do."""
-    data: Dataset = load_dataset(DATA)
-    rows = data.rows.iloc[::4]
-    platforms: list[Platform] = [data.platforms[i] for i in rows["platform"]]
-    table = extract([data.candidates[i] for i in rows["candidate"]], platforms)
-    tasks = (rows["workload"].astype(str) + "@" + rows["platform"].astype(str)).to_numpy()
-    return make_model(learner, COLUMNS).fit(table.values, rows["latency_s"].to_numpy(), tasks)
+    data = LearningRows.of(load_dataset(DATA))
+    return data.fit(make_model(learner, data.features.columns), np.arange(0, len(data.rows), 4))
 
 
-def compare(name: str, model: StorableModel, args: argparse.Namespace) -> dict[str, Any]:
+def compare(name: str, model: TransferModel, args: argparse.Namespace) -> dict[str, Any]:
     """Seconds that each model takes for the same calls, in turns."""
     context = context_of(row_sums() if name == UNKNOWN else open_space(Workload.parse(name), "cuda").module)
     batches = draw(context, args.candidates, args.batches + 1)
@@ -136,18 +131,16 @@ def timed(call: Callable[[], Any]) -> float:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """Markdown: milliseconds a candidate, and ours over stock's."""
-    lines = [
-        "| program | predict: ours, ms | stock, ms | ratio | update: ours, ms | stock, ms | ratio |",
-        "| --- |" + " ---: |" * 6,
-    ]
+    header = ("program", "predict: ours, ms", "stock, ms", "ratio", "update: ours, ms", "stock, ms", "ratio")
+    lines = []
     for row in rows:
         cells = []
         for call in ("predict", "update"):
             count = row["candidates"][call]
             ours, stock = (1e3 * row[key][call] / count for key in ("ours", "stock"))
             cells += [f"{ours:.2f}", f"{stock:.2f}", f"{ours / stock:.2f}"]
-        lines.append(f"| {row['workload']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([row["workload"], *cells])
+    return markdown_table(header, lines)
 
 
 if __name__ == "__main__":

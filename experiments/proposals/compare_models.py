@@ -1,7 +1,9 @@
 """How well models of a workload's first rounds predict the kernels measured later: see README.md."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,16 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.dataset import load_dataset
-from costmodel.features import extract
-from costmodel.features._extract import COLUMNS
+from costmodel.dataset.splits._folds import Fold
 from costmodel.features._table import FeatureTable
-from costmodel.learners import XGBoostLearner
 from costmodel.records import Workload
 from costmodel.search._gaussian_process import GaussianProcess
 from costmodel.search._improvement import DecisionColumns
+from costmodel.transfer import LearningRows, make_model
+
+sys.path.append(str(Path(__file__).parents[1]))
+from budgets import on_budgets
+from kit.held_out import fit_folds
 
 DATASET = Path(__file__).parents[2] / "datasets" / "sm-budgets"
 DEVICE = "NVIDIA H200"
@@ -81,15 +86,6 @@ def views(table: FeatureTable, decisions: np.ndarray) -> dict[str, np.ndarray]:
     return seen | {f"{name} and decisions": np.hstack([X, decisions]) for name, X in seen.items()}
 
 
-def prior_of(rows: pd.DataFrame, X: np.ndarray, workload: str) -> np.ndarray:
-    """Log seconds of one workload's rows as boosted trees predict them that saw all others."""
-    own = (rows["workload"] == workload).to_numpy()
-    roofline = [column.name for column in COLUMNS].index("log2_roofline_s")
-    learner = XGBoostLearner(roofline)
-    learner.fit(X[~own], rows["latency_s"].to_numpy()[~own], rows["task"].to_numpy()[~own])
-    return np.log(learner.predict(X[own]).latency_s)
-
-
 def rounds_of(rows: pd.DataFrame, measured_at: pd.Series) -> np.ndarray:
     """The round of each row's kernel, told by the order in which kernels were measured."""
     order = measured_at[rows["candidate"].unique()].sort_values(kind="stable").index
@@ -134,24 +130,24 @@ def main() -> None:
     arguments = parser.parse_args()
     dataset = load_dataset(DATASET)
     places = [i for i, p in enumerate(dataset.platforms) if p.device.name == DEVICE and p.isolation != "mps"]
-    rows = dataset.rows[dataset.rows["platform"].isin(places) & dataset.rows["sms_granted"].isin(BUDGETS)]
-    rows = rows[np.isfinite(rows["latency_s"])].assign(log_latency=lambda at: np.log(at["latency_s"]))
-    candidates = [dataset.candidates[i] for i in rows["candidate"]]
-    table = extract(candidates, [dataset.platforms[i] for i in rows["platform"]])
     measured = dataset.measurements[dataset.measurements["platform"].isin(places)]
     measured_at = measured.groupby("candidate")["measured_at"].min()
+    data = LearningRows.of(on_budgets(dataset, DEVICE, BUDGETS))
+    ran, names = np.isfinite(data.latency_s), data.rows["workload"].to_numpy()
+    folds = [
+        Fold(name, np.flatnonzero(ran & (names != name)), np.flatnonzero(ran & (names == name)))
+        for name in half(sorted(np.unique(names)), not arguments.chosen_on)
+    ]
     found = []
-    for workload in track(half(sorted(rows["workload"].unique()), not arguments.chosen_on)):
-        own = np.flatnonzero(rows["workload"] == workload)
-        of_workload = rows.iloc[own]
-        of_workload = of_workload.assign(round=rounds_of(of_workload, measured_at))
-        configs = [candidates[i].config for i in own]
+    for fold, others in track(fit_folds(data, folds, partial(make_model, "xgboost")), total=len(folds)):
+        rows = data.rows.iloc[fold.test].assign(log_latency=np.log(data.latency_s[fold.test]))
+        rows = rows.assign(round=rounds_of(rows, measured_at))
+        configs = [dataset.candidates[i].config for i in rows["candidate"]]
         decisions = DecisionColumns.of(configs).values(configs)
-        prior = prior_of(rows, table.values, workload)
-        of_table = FeatureTable(table.values[own], table.columns)
-        found += [
-            {"group": group(workload), **row} for row in judged(of_workload, of_table, prior, decisions)
-        ]
+        prior = np.log(data.predict(others, fold.test).latency_s)
+        table = FeatureTable(data.features[fold.test], data.features.columns)
+        of = {"group": group(fold.held_out)}
+        found += [{**of, **row} for row in judged(rows, table, prior, decisions)]
     results, by = pd.DataFrame(found), ["model", "sees", "above"]
     scores = results.columns[5:]
     print(results.groupby(by, sort=False)[scores].mean().round(3).to_string())

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from kit.judging import bootstrap_interval
+from kit.results import markdown_table, rounded
 
 OVER_FIRST = "measurements until within 5 % over those of the first search, with 95 % interval"
 FIRST = 16  # measurements that `costmodel tune` makes unless told otherwise
@@ -55,12 +57,10 @@ def over_first(results: pd.DataFrame) -> dict[str, list[float]]:
         for name, group in counts.groupby("search", sort=False)
     }
     first = of[next(iter(of))]
-    return {str(name): _ratio(runs, first, np.random.default_rng(0)) for name, runs in of.items()}
+    return {str(name): _ratio(runs, first) for name, runs in of.items()}
 
 
-def _ratio(
-    runs: Mapping[str, np.ndarray], first: Mapping[str, np.ndarray], rng: np.random.Generator
-) -> list[float]:
+def _ratio(runs: Mapping[str, np.ndarray], first: Mapping[str, np.ndarray]) -> list[float]:
     tasks = sorted(set(runs) & set(first))
 
     def of(drawn: Sequence[int]) -> float:
@@ -70,9 +70,8 @@ def _ratio(
         ]
         return float(medians[0] / medians[1]) if np.isfinite(medians[1]) else np.nan
 
-    draws = [of(rng.integers(len(tasks), size=len(tasks))) for _ in range(2000)]
-    low, high = np.quantile(draws, (0.025, 0.975), method="inverted_cdf")
-    return [round(value, 2) for value in (of(range(len(tasks))), float(low), float(high))]
+    ends = bootstrap_interval(of, np.arange(len(tasks)), method="inverted_cdf")
+    return rounded([of(range(len(tasks))), *ends], 2)
 
 
 def curves(results: pd.DataFrame, cap: int) -> dict[str, dict[str, Any]]:
@@ -94,9 +93,8 @@ def to_the_cap(group: pd.DataFrame, cap: int) -> np.ndarray:
 def markdown(table: Mapping[str, Mapping[str, Any]]) -> str:
     """The table of ``summary`` for a README."""
     columns = [column for column in next(iter(table.values())) if column not in ("tasks", OVER_FIRST)]
-    lines = [["search", *columns], ["---", *["---:"] * len(columns)]]
-    lines += [[name, *(str(row[column]) for column in columns)] for name, row in table.items()]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    lines = [[name, *(row[column] for column in columns)] for name, row in table.items()]
+    return markdown_table(["search", *columns], lines)
 
 
 def said(counts: np.ndarray, share: float, cap: int) -> str:

@@ -14,11 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from picture import draw
-from report import curves, markdown, read, summary
 from rich.progress import track
-from searches import GP, is_searched, learner_of, replay, search_names, search_of
-from tasks import Task, model_file, tasks_of
 
 from costmodel.dataset import Dataset, Split, load_dataset, make_split
 from costmodel.dataset.splits._make import SplitRecipe
@@ -28,6 +24,10 @@ from costmodel.transfer import load_model
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
+from picture import draw
+from report import curves, markdown, read, summary
+from searches import GP, is_searched, learner_of, replay, search_names, search_of
+from tasks import Task, model_file, tasks_of
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Candidate, Workload, read_records
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
 from options import parse_options
 
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
@@ -223,11 +224,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     summary = f"On {kept} of {ratios.size} workloads stock is at most {MOST_GAIN:.0%} faster"
     mean = f"; geometric mean of stock / dataset {np.exp(np.log(ratios).mean()):.3f}" if ratios.size else ""
     return "\n".join([*lines, "", summary + mean + "."])
-
-
-def say(text: str) -> None:
-    """Progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
