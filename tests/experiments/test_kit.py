@@ -13,6 +13,8 @@ from costmodel.dataset import Dataset, SplitRecipe, make_split
 from costmodel.dataset.splits._folds import Fold
 from costmodel.evaluation import cross_validate
 from costmodel.learners import Prediction
+from costmodel.learners._statistics import cluster_bootstrap_interval
+from costmodel.search._acquisition import improvement_of_posterior
 from costmodel.testing import gpu_landscape
 from costmodel.transfer import LearningRows, TransferModel, make_model
 
@@ -100,7 +102,7 @@ def test_a_fold_is_not_learned_from_what_it_asks_for(dataset: Dataset, folds: tu
 
 
 def test_seeds_are_runs_of_a_learner(dataset: Dataset, folds: tuple[Fold, ...]) -> None:
-    from kit.judging import judge_learners, summarise
+    from kit.judging import compare, judge_learners, summarise
 
     models = {"spy": lambda columns, seed: Spy(seed, [])}
     tasks = judge_learners(LearningRows.of(dataset), folds, models, seeds=(0, 1), ks=(1,))
@@ -108,6 +110,44 @@ def test_seeds_are_runs_of_a_learner(dataset: Dataset, folds: tuple[Fold, ...]) 
     assert len(tasks[tasks["learner"] == "spy"]) == 2 * spy["tasks"] == 18
     assert spy["score_at_1"] == pytest.approx(np.mean(spy["score_at_1_seeds"]))
     assert len(set(spy["score_at_1_seeds"])) == 2
+    blind = next(row for row in summarise(tasks) if row["learner"] == "random")
+    (beside,) = [row for row in compare(tasks, "random") if row["learner"] == "spy"]
+    difference = spy["score_at_1"] - blind["score_at_1"]
+    assert beside["score_at_1"]["mean_difference"] == pytest.approx(difference)
+
+
+def test_an_interval_draws_whole_clusters() -> None:
+    from kit.judging import bootstrap_interval
+
+    values = np.array([1.0, 1.0, 1.0, 5.0])
+    clusters = np.array(["a", "a", "a", "b"])
+    low, high = bootstrap_interval(lambda drawn: float(values[drawn].mean()), clusters)
+    assert (low, high) == (1.0, 5.0)  # a draw has one cluster alone half of the time
+    assert cluster_bootstrap_interval(values, clusters) == (low, high)
+    slowest = bootstrap_interval(lambda drawn: np.inf if 3 in drawn else 1.0, clusters, method="inverted_cdf")
+    assert slowest == [1.0, np.inf]
+
+
+def test_a_search_of_records_ends_near_the_best(dataset: Dataset, folds: tuple[Fold, ...]) -> None:
+    from kit.held_out import fit_folds
+    from kit.replay import search_recorded
+
+    data = LearningRows.of(dataset)
+    fold, model = next(fit_folds(data, folds, partial(make_model, "source-mixture")))
+    at = fold.test[data.task_ids[fold.test] == data.task_ids[fold.test[0]]]
+    X, latency_s = data.features[at], data.latency_s[at]
+    order = search_recorded(model, X, latency_s, near=1.0, most=len(at))
+    assert len(set(order)) == len(order)
+    assert latency_s[order[-1]] == latency_s.min() < latency_s[order[:-1]].min(initial=np.inf)
+    order = search_recorded(model, X, latency_s, near=0.0, most=12)
+    for count in range(1, 12, 2):
+        seen = order[:count]
+        left = np.setdiff1d(np.arange(len(at)), seen)
+        known = model.propose(X[seen], latency_s[seen])
+        hoped = improvement_of_posterior(known, X[left], latency_s[seen].min())
+        assert hoped[left == order[count]] == hoped.max()
+    assert search_recorded(model, X, latency_s, near=1.0, most=3, first=[5, 4])[:2].tolist() == [5, 4]
+    assert len(search_recorded(model, X, latency_s, near=np.inf, most=9, least=4)) == 4
 
 
 def test_a_table_aligns_numbers() -> None:
