@@ -1,10 +1,8 @@
 """Files that are written completely or not at all, and names that survive a power failure."""
 
-import glob
 import os
-import re
-import secrets
 import shlex
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -17,15 +15,13 @@ import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
-from costmodel.processes import ProcessMark
+from costmodel.liveness import HeldFolder
 from costmodel.reading import exists, is_file, is_folder
 
 # What a picture's name may end in.
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
 # The package of a distribution that holds nothing but datasets.
 LARGER_DATASETS = "costmodel_data"
-# What the name of a half-written file says of who writes it.
-_PARTIAL = re.compile(r"\.(?P<pid>\d+)-(?P<started>\d+)-[0-9a-f]{8}-(?P<host>.*)\.partial")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -55,18 +51,16 @@ def cache_folder(name: str) -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.
 
-    It lies in the same folder, which is made, under a name of its own. Where the block raises, or writes no
+    It lies in a hidden folder beside ``path``, whose own folder is made. Where the block raises, or writes no
     file, nothing changes. What a killed process left half written goes when the file is written again.
 
     Raises:
         OSError: It cannot be written.
     """
     make_folder(path.parent)
-    for abandoned in _abandoned(path):
-        abandoned.unlink(missing_ok=True)
-    writer = ProcessMark.own()
-    own = f"{writer.pid}-{writer.started}-{secrets.token_hex(4)}-{writer.host}"
-    partial = path.with_name(f".{path.name}.{own}.partial")
+    # No name of a host has a tilde, so that none begins like another.
+    held = HeldFolder(f".{path.name}.partial~{socket.gethostname()}~", path.parent)
+    partial = held.path / "partial"
     try:
         yield partial
         if exists(partial):
@@ -74,7 +68,7 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.replace(path)
             sync(path.parent)
     finally:
-        partial.unlink(missing_ok=True)
+        held.delete()
 
 
 def find_shipped(folder: str, name: str) -> Path | None:
@@ -101,16 +95,6 @@ def find_config(path: Path) -> Path:
         return path
     relative = path.relative_to("configs") if path.parts[:1] == ("configs",) else path
     return find_shipped("configs", str(relative.with_suffix(".toml"))) or path
-
-
-def _abandoned(path: Path) -> Iterator[Path]:
-    """Half-written files for ``path`` whose process on this host is gone."""
-    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
-        found = _PARTIAL.fullmatch(partial.name.removeprefix(f".{path.name}"))
-        if found:
-            writer = ProcessMark(found["host"], int(found["pid"]), int(found["started"]))
-            if writer.is_of_this_host and writer.is_gone:
-                yield partial
 
 
 def make_folder(path: Path) -> None:

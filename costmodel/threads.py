@@ -1,11 +1,32 @@
-"""A second thread for calls that release Python's lock: NumPy, pandas and Arrow, and file access."""
+"""The threads of this machine, and a second one for calls that release Python's lock.
 
+Such are those of NumPy, pandas and Arrow, and access to files.
+"""
+
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def cpu_threads() -> int:
+    """Return the number of hardware threads that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_model() -> str:
+    """Return the CPU's model if the kernel reports it; else an empty string."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return ""
 
 
 class SecondThread:

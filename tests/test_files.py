@@ -204,10 +204,26 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> N
     )
     subprocess.run([sys.executable, "-c", code, path], check=False)
     (left,) = tmp_path.iterdir()
-    assert left.name.endswith(".partial")
+    assert left.is_dir()
     with replacing(path) as other:  # a writer at work is left alone
         other.write_text("other")
         write_whole(path, b"whole")
-        assert set(tmp_path.iterdir()) == {path, other}
+        assert set(tmp_path.iterdir()) == {path, other.parent}
     assert path.read_text() == "other"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_another_host_writes_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its locks cannot be seen here; and the name of this host begins like that of the other."""
+    path = tmp_path / "a.json"
+    with monkeypatch.context() as there:
+        there.setattr("socket.gethostname", lambda: "node-1")
+        there.setattr("fcntl.flock", lambda *_: None)
+        theirs = replacing(path)
+        partial = theirs.__enter__()
+        partial.write_text("theirs")
+    monkeypatch.setattr("socket.gethostname", lambda: "node")
+    write_whole(path, b"ours")
+    theirs.__exit__(None, None, None)
+    assert path.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [path]

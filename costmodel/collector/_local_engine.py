@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from costmodel.collector._engine import Engine, EngineJob, EngineWorker, WorkerDiedError, WorkerStartError
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.processes import cpu_threads
+from costmodel.threads import cpu_threads
 
 
 class LocalEngine(Engine):

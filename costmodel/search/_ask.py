@@ -1,10 +1,9 @@
 """Ask a shared study for trials, so that no trial is lost or made twice."""
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import TypeVar
 
 import optuna
@@ -12,6 +11,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from costmodel.errors import SpaceExhaustedError
+from costmodel.liveness import renewing
 from costmodel.records._candidate import Candidate
 from costmodel.search._study import give_up_abandoned
 from costmodel.search.samplers._history import FINISHED
@@ -113,25 +113,16 @@ def _ask(study: optuna.Study, total: int) -> optuna.Trial | None:
     return None
 
 
-@contextmanager
-def heartbeat(trials: Callable[[], Sequence[optuna.Trial]]) -> Iterator[None]:
+def heartbeat(trials: Callable[[], Sequence[optuna.Trial]]) -> AbstractContextManager[None]:
     """Let workers on other hosts know, while trials are not told yet, that this process lives.
 
     Args:
         trials: Gives those that are not told; called by another thread.
     """
-    done = threading.Event()
 
     def beat() -> None:
-        while not done.wait(HEARTBEAT_EVERY_S):
-            for trial in trials():
-                with suppress(UpdateFinishedTrialError):  # told since
-                    trial.storage.set_trial_system_attr(trial._trial_id, HEARTBEAT, time.time())
+        for trial in trials():
+            with suppress(UpdateFinishedTrialError):  # told since
+                trial.storage.set_trial_system_attr(trial._trial_id, HEARTBEAT, time.time())
 
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    return renewing(beat, HEARTBEAT_EVERY_S)

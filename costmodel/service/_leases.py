@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, exists, func, insert, select, update
 
 from costmodel.errors import CostModelError
-from costmodel.processes import ProcessMark
+from costmodel.liveness import ProcessMark
 from costmodel.service._database import JOBS, LEASES, TASKS, decode_kept
 
 # A lease holds so long unless it is renewed; a worker of the same host that is gone has none at once.
@@ -71,7 +71,7 @@ class TaskLeases:
         if not self._rows or self._rows[-1].ended is not None:
             return None
         last = self._rows[-1]
-        return None if last.until < self._now or _is_gone(last.worker) else last
+        return last if _mark(last.worker).holds(last.until, now=self._now) else None
 
     @property
     def deaths(self) -> int:
@@ -156,8 +156,3 @@ def _is_last(lease: Lease) -> tuple[Any, ...]:
 
 def _mark(worker: str) -> ProcessMark:
     return decode_kept(worker, ProcessMark)
-
-
-def _is_gone(worker: str) -> bool:
-    mark = _mark(worker)
-    return mark.is_of_this_host and mark.is_gone

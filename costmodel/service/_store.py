@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from costmodel.errors import CostModelError
-from costmodel.processes import ProcessMark
+from costmodel.liveness import ProcessMark
 from costmodel.service import _leases as leases
 from costmodel.service._database import JOBS, TASKS, decode_kept, explaining_failures, open_database
 from costmodel.service._job import Job, decode_job, encode_json

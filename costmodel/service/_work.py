@@ -2,7 +2,6 @@
 
 import errno
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -14,11 +13,11 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
 from costmodel.collector._local_engine import LocalEngine
-from costmodel.collector._locks import HeldFolder
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all
+from costmodel.liveness import HeldFolder, renewing
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
@@ -261,14 +260,11 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
 
     That raises ``LeaseLostError`` where the job was cancelled, or another worker has the task.
     """
-    made, told_at, done = 0, -math.inf, threading.Event()
+    made, told_at = 0, -math.inf
 
-    def hold() -> None:
-        while not done.wait(LEASE_S / _RENEWALS):
-            try:
-                store.renew(lease, made)
-            except CostModelError:  # the database may answer again before the lease runs out
-                continue
+    def renew() -> None:
+        with suppress(CostModelError):  # the database may answer again before the lease runs out
+            store.renew(lease, made)
 
     def tell(_: Any) -> None:
         nonlocal made, told_at
@@ -279,13 +275,8 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
         if not store.renew(lease, made):
             raise LeaseLostError(f"Job {lease.job} was cancelled, or another worker has this task.")
 
-    thread = threading.Thread(target=hold, daemon=True)
-    thread.start()
-    try:
+    with renewing(renew, LEASE_S / _RENEWALS):
         yield tell
-    finally:
-        done.set()
-        thread.join()
 
 
 class Building:

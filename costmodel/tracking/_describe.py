@@ -15,8 +15,8 @@ from typing import Any
 
 from costmodel.errors import CostModelError
 from costmodel.printable import HIDDEN, is_secret, mask_secrets
-from costmodel.processes import cpu_model, cpu_threads
 from costmodel.reading import is_file, read_json, read_text, read_toml
+from costmodel.threads import cpu_model, cpu_threads
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Parameter, Tag
 
 COMMAND, COMMIT = "command", "git.commit"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, Protocol
 
+from costmodel.liveness import ProcessMark
 from costmodel.printable import mask_secrets
-from costmodel.processes import ProcessMark
 from costmodel.tracking._base import RunRecord, RunStatus, Tracker
 from costmodel.tracking._items import (
     Artifact,
@@ -176,7 +176,7 @@ def _is_dead(run: RunRecord) -> bool:
         return False
     started = run.tags[STARTED]
     mark = ProcessMark(run.tags[HOST], int(run.tags[PID]), None if started == "None" else int(started))
-    return mark.is_of_this_host and mark.is_gone
+    return not mark.holds()
 
 
 @contextmanager

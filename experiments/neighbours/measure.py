@@ -26,8 +26,8 @@ from costmodel.errors import CostModelError
 from costmodel.kernels import KernelSource
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._sources import open_sources
-from costmodel.processes import cpu_threads
 from costmodel.records import Candidate, Workload
+from costmodel.threads import cpu_threads
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import markdown_table, say

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from costmodel.collector._locks import HeldFolder
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
+from costmodel.liveness import HeldFolder
 
 pytestmark = pytest.mark.white_box
 

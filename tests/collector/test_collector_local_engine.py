@@ -11,8 +11,8 @@ import pytest
 from costmodel.collector import LocalEngine
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.errors import CostModelError
-from costmodel.processes import cpu_threads
 from costmodel.service import open_engine
+from costmodel.threads import cpu_threads
 
 pytestmark = pytest.mark.white_box
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costmodel.collector._locks import HeldFolder
 from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import CostModelError
+from costmodel.liveness import HeldFolder
 
 pytestmark = pytest.mark.white_box
 

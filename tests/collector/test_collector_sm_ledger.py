@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fresh_processes import Pipe, Process
 
-from costmodel.collector._locks import WHOLE, SmLedger
+from costmodel.liveness import WHOLE, SmLedger
 
 pytestmark = pytest.mark.white_box
 

@@ -14,13 +14,13 @@ pytest.importorskip("tvm")
 import held_jobs
 
 from costmodel.collector import CpuRunner, RecordedRunner, Timing
-from costmodel.collector._locks import SmLedger
 from costmodel.collector.runners._base import Request
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.kernels import sample_candidates
-from costmodel.processes import cpu_threads
+from costmodel.liveness import SmLedger
 from costmodel.records import Candidate, Measurement, Outcome, Workload
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS
+from costmodel.threads import cpu_threads
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recorded_tracker import RecordedTracker
 
-from costmodel.processes import ProcessMark
+from costmodel.liveness import ProcessMark
 from costmodel.tracking import Metric, MlflowTracker, Tag, tracked_run
 from costmodel.tracking._base import RunStatus
 from costmodel.tracking._items import ChildRun, Item
@@ -56,8 +56,9 @@ def test_a_run_of_another_host_is_left_alone() -> None:
 
 def test_a_number_that_was_given_to_another_process_is_no_sign_of_life() -> None:
     own = ProcessMark.own()
-    assert not own.is_gone
-    assert ProcessMark(own.host, own.pid, (own.started or 0) - 1).is_gone == Path("/proc/self/stat").exists()
+    assert own.holds()
+    other = ProcessMark(own.host, own.pid, (own.started or 0) - 1)
+    assert other.holds() != Path("/proc/self/stat").exists()
 
 
 def test_a_child_that_fails_fails_its_parent_too() -> None:

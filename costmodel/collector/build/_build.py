@@ -1,6 +1,5 @@
 """Tasks of a build worker: build kernels and modules, and compute expected outputs."""
 
-import fcntl
 import hashlib
 import io
 import json
@@ -19,12 +18,12 @@ from msgspec.structs import replace
 from threadpoolctl import threadpool_limits
 
 from costmodel.collector._engine import Engine, WorkerDiedError
-from costmodel.collector._locks import HeldFolder
 from costmodel.failures import last_line
 from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels.metaschedule._source import compile_module
+from costmodel.liveness import HeldFolder, locked_byte
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
@@ -68,8 +67,7 @@ def build_once(
     source: KernelSource, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path
 ) -> Built:
     """Build a candidate while no other process builds it in ``folder``; one that comes later reads it."""
-    with (folder / ".turns").open("ab") as turns:
-        fcntl.lockf(turns, fcntl.LOCK_EX, 1, int(candidate.candidate_id[:15], 16))  # until it is closed
+    with locked_byte(folder / ".turns", int(candidate.candidate_id[:15], 16)):
         return build_on_worker(source, candidate, kind, architecture, folder)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from costmodel.collector.device._runtimes import Kernel, Runtime, TorchRuntime, TvmRuntime
 from costmodel.collector.device._worker import DeviceWorker
-from costmodel.processes import cpu_model, cpu_threads
 from costmodel.records._platform import Device
+from costmodel.threads import cpu_model, cpu_threads
 
 
 def describe_cpu() -> Device:

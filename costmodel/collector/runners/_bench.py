@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeVar
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector._local_engine import LocalEngine
-from costmodel.collector._locks import WHOLE, SmLedger
 from costmodel.collector.device._device import (
     describe_device,
     grant,
@@ -20,6 +19,7 @@ from costmodel.collector.device._device import (
 )
 from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
 from costmodel.errors import CostModelError, DeviceUnavailableError
+from costmodel.liveness import WHOLE, SmLedger
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costmodel.collector._engine import Engine
-from costmodel.collector._locks import HeldFolder
 from costmodel.collector.build._builders import Builders, start_build_workers
 from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob
 from costmodel.collector.device._timing import Timed, Timing
@@ -22,12 +21,13 @@ from costmodel.files import check_writable
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import source_for
 from costmodel.kernels.metaschedule._source import MetaSchedule
-from costmodel.processes import cpu_threads
+from costmodel.liveness import HeldFolder
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device, Isolation, Platform, TargetKind
 from costmodel.records._workload import Workload
+from costmodel.threads import cpu_threads
 from costmodel.version import __version__
 
 if TYPE_CHECKING:

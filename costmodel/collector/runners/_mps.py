@@ -16,8 +16,8 @@ from shutil import which
 from types import TracebackType
 from typing import Self
 
-from costmodel.collector._locks import HeldFolder
 from costmodel.errors import CostModelError, DeviceUnavailableError
+from costmodel.liveness import HeldFolder
 
 _CONTROL = "nvidia-cuda-mps-control"
 _NAME = "nvidia-cuda-mps"  # the control daemon and its servers, as the kernel cuts names, to 15 characters

@@ -28,10 +28,10 @@ from costmodel.integrations.triton._question import (
 from costmodel.integrations.triton._shortlist import Adviser
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
-from costmodel.processes import cpu_threads
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform
+from costmodel.threads import cpu_threads
 
 if TYPE_CHECKING:
     from costmodel.transfer.prediction._model import Model

@@ -16,10 +16,10 @@ import triton
 from triton.runtime.driver import driver
 
 from costmodel.errors import CostModelError
-from costmodel.processes import cpu_model, cpu_threads
 from costmodel.reading import exists
 from costmodel.records._device_table import CUDA_ATTRIBUTES, cuda_device, read_devices
 from costmodel.records._platform import Device, Isolation, Platform
+from costmodel.threads import cpu_model, cpu_threads
 
 _SM_RESOURCE = 1  # CU_DEV_RESOURCE_TYPE_SM
 # CUdevResource: its type, padding to 96 bytes, then the number of SMs. Versions differ in what follows.

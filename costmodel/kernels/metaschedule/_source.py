@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
 from costmodel.failures import last_line
-from costmodel.files import write_whole
+from costmodel.files import replacing, write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._cubin import kernel_resources
@@ -52,9 +52,8 @@ def compile_candidate(
     try:
         module = open_space(candidate.workload, kind).schedule(candidate.config).mod
         executable = compile_module(module, make_target(kind, architecture))
-        partial = library.with_suffix(f".{os.getpid()}.so")
-        executable.export_library(str(partial))
-        partial.replace(library)
+        with replacing(library) as partial:
+            executable.export_library(str(partial))
     except InvalidConfigError as error:
         return Built(Outcome.INVALID_CONFIG, error=str(error))
     except Exception as error:  # noqa: BLE001 (whatever the compiler raises is this candidate's outcome)

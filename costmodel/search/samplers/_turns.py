@@ -16,7 +16,7 @@ from optuna import Study, Trial
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from costmodel.processes import ProcessMark
+from costmodel.liveness import ProcessMark
 
 FIXED = "fixed_params"  # where Optuna keeps the parameters of an enqueued trial
 # System attributes of a trial: the parameters chosen, empty where none could be; the process that asked for
@@ -65,19 +65,19 @@ def is_own(trial: FrozenTrial) -> bool:
 
 
 def is_abandoned(trial: FrozenTrial) -> bool:
-    """Whether the process that asked for a running trial is gone.
+    """Whether the process that asked for a running trial no longer holds it.
 
-    On this host that is known from its process; on another it is taken to be gone after five minutes without
-    a heartbeat. A trial that nobody claimed counts as abandoned after half a minute.
+    On this host it does as long as it lives; on another, unless it is silent for five minutes. A trial that
+    nobody claimed counts as abandoned after half a minute.
     """
     owner = trial.system_attrs.get(OWNER)
     started = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
     if owner is None:
         return time.time() - started > _LONGEST_CLAIM_S
     process = ProcessMark(**owner)
-    if process.is_of_this_host:
-        return process.is_gone
-    return bool(time.time() - trial.system_attrs.get(HEARTBEAT, started) > _LONGEST_SILENCE_S)
+    if process.is_of_this_host:  # where Optuna alone drives the sampler, nobody writes heartbeats
+        return not process.holds()
+    return not process.holds(trial.system_attrs.get(HEARTBEAT, started) + _LONGEST_SILENCE_S)
 
 
 def give_up(study: Study, trial: Trial | FrozenTrial) -> None:

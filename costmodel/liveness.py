@@ -1,20 +1,115 @@
-"""What a process holds while it lives: SMs of a device, and folders that the next one else cleans up."""
+"""What a process has while it lives, and nobody else: by a lease, or by a lock.
+
+What processes of several machines share is leased: a row says who took it, and until when unless that is
+renewed. What processes of one machine share (folders, bytes of files, SMs of a device) is locked by the
+operating system, which lets go of it when a process ends, however it ends.
+"""
 
 import fcntl
+import glob
+import math
 import os
 import shutil
+import socket
 import struct
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from costmodel.errors import CostModelError
 
 
+@dataclass(frozen=True)
+class ProcessMark:
+    """Identity of a process among all processes of its host.
+
+    Attributes:
+        host: Name of its host.
+        pid: Process id.
+        started: When it started, see ``_started``.
+    """
+
+    host: str
+    pid: int
+    started: int | None
+
+    @classmethod
+    def own(cls) -> Self:
+        """That of this process."""
+        return cls(socket.gethostname(), os.getpid(), _started(os.getpid()))
+
+    @property
+    def is_of_this_host(self) -> bool:
+        """Whether it can be known here if the process lives."""
+        return self.host == socket.gethostname()
+
+    def holds(self, until: float = math.inf, *, now: float | None = None) -> bool:
+        """Whether what the process leased is still its own; what one of this host had is free when it ends.
+
+        Args:
+            until: Seconds since the epoch; inf where nobody renews, so that nothing is known of other hosts.
+            now: Seconds since the epoch. Default: the clock's.
+        """
+        is_gone = self.is_of_this_host and _started(self.pid) != self.started
+        return not is_gone and (time.time() if now is None else now) <= until
+
+
+@contextmanager
+def renewing(renew: Callable[[], object], every_s: float) -> Iterator[None]:
+    """Renew leases on a thread, every so many seconds, as long as the context lasts."""
+    done = threading.Event()
+
+    def go_on() -> None:
+        while not done.wait(every_s):
+            renew()
+
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _started(pid: int) -> int | None:
+    """Something that tells a process from others that have its number at another time; None if there is none.
+
+    On Linux that is when it started, in clock ticks since boot (proc(5), field 22 of ``stat``); elsewhere 0.
+    """
+    try:
+        # The second field is the name in parentheses, which may hold spaces.
+        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None if Path("/proc/self/stat").exists() else _alive(pid)
+    return None if stat[0] == "Z" else int(stat[19])
+
+
+def _alive(pid: int) -> int | None:
+    """0 where a process has this number, else None."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        return 0
+    return 0
+
+
+# What a folder is called until it is locked.
+_NEW = ".costmodel-new-"
+
+
 class HeldFolder:
     """A temporary folder that is locked as long as the process lives.
+
+    The lock is one of this machine's kernel, on network file systems too, where those on files need not be:
+    folders of a place that several machines share must have names that tell them apart.
 
     Attributes:
         path: The folder.
@@ -31,13 +126,13 @@ class HeldFolder:
             release: What must happen before such a folder is deleted, by whomever.
         """
         root = parent or Path(tempfile.gettempdir())
-        for other in root.glob(f"{prefix}*"):
+        for other in root.glob(f"{glob.escape(prefix)}*"):
             _delete_if_left(other, release)
-        new = Path(tempfile.mkdtemp(prefix="costmodel-new-", dir=root))
+        new = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
         lock = os.open(new, os.O_RDONLY)
         fcntl.flock(lock, fcntl.LOCK_EX)
         # It gets its name when it is locked, or another process could take it for one that was left.
-        self.path = new.rename(new.with_name(prefix + new.name.removeprefix("costmodel-new-")))
+        self.path = new.rename(new.with_name(prefix + new.name.removeprefix(_NEW)))
         self._cleanup = _cleanup(lock, self.path, release)
 
     def delete(self) -> None:
@@ -66,6 +161,14 @@ def _delete_if_left(folder: Path, release: Callable[[Path], None] | None) -> Non
             os.close(lock)
             raise
         _cleanup(lock, folder, release).close()
+
+
+@contextmanager
+def locked_byte(path: Path, position: int) -> Iterator[None]:
+    """Hold a byte of a file, which is made if need be; other processes that ask for the byte wait."""
+    with path.open("ab") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, position)  # until it is closed
+        yield
 
 
 # More SMs than any device has: taking all of them, a process has the device to itself.
