@@ -34,9 +34,7 @@ def adam(param, grad, exp_avg, exp_avg_sq, numel, lr, c1, c2, BLOCK_SIZE: tl.con
 
 
 @triton.jit
-def adamw_half(
-    master, half, grad, m, v, n, lr, decay, scale, BLOCK: tl.constexpr, STAGES: tl.constexpr
-):
+def adamw_half(master, half, grad, m, v, n, lr, decay, scale, BLOCK: tl.constexpr, STAGES: tl.constexpr):
     """AdamW on float32 weights with scaled float16 gradients; it also writes the float16 weights."""
     for block in tl.range(tl.program_id(0), tl.cdiv(n, BLOCK), tl.num_programs(0), num_stages=STAGES):
         o = block * BLOCK + tl.arange(0, BLOCK)
@@ -153,27 +151,15 @@ def moving_average_of_halves(average, p, n, keep, BLOCK: tl.constexpr, WIDE: tl.
 
 
 @triton.jit
-def clip_by_norm(g, out, partial, arrivals, total, n, limit, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr):
-    """Scale gradients to a largest norm in one launch: programs wait until all have added their squares.
-
-    ``PROGRAMS`` must all fit on the GPU at once. The last to leave zeroes the counters.
-    """
-    square = tl.zeros((BLOCK,), tl.float32)
-    for start in range(tl.program_id(0) * BLOCK, n, PROGRAMS * BLOCK):
-        i = start + tl.arange(0, BLOCK)
-        v = tl.load(g + i, i < n, other=0.0).to(tl.float32)
-        square += v * v
-    tl.store(partial + tl.program_id(0), tl.sum(square))
-    tl.debug_barrier()
-    tl.atomic_add(arrivals, 1)
-    shares = tl.arange(0, triton.next_power_of_2(PROGRAMS))
-    left = tl.atomic_add(total, 0)
-    while tl.atomic_add(arrivals, 0) < PROGRAMS:
-        left += 0
-    share = tl.load(partial + shares, shares < PROGRAMS, other=0.0, cache_modifier=".cg")
-    scale = tl.minimum(limit / tl.sqrt(tl.sum(share)), 1.0)
-    for start in range(tl.program_id(0) * BLOCK, n, PROGRAMS * BLOCK):
-        i = start + tl.arange(0, BLOCK)
+def clip_by_partial_norm(
+    g, partial, out, n, limit, PARTS: tl.constexpr, BLOCK: tl.constexpr, ITEMS: tl.constexpr
+):
+    """Scale gradients to a largest norm; each program adds up the partial sums of squares once more."""
+    part = tl.arange(0, triton.next_power_of_2(PARTS))
+    total = tl.sum(tl.load(partial + part, part < PARTS, other=0.0))
+    scale = tl.minimum(limit / tl.sqrt(total), 1.0)
+    for item in range(ITEMS):
+        i = (tl.program_id(0) * ITEMS + item) * BLOCK + tl.arange(0, BLOCK)
         v = tl.load(g + i, i < n, other=0.0).to(tl.float32)
         tl.store(out + i, (v * scale).to(tl.float16), i < n)
 
@@ -192,7 +178,9 @@ def squares_of_layers(g, starts, sums, LAYERS: tl.constexpr, BLOCK: tl.constexpr
 
 
 @triton.jit
-def unscale_and_check(g, out, found, n, inverse, BLOCK: tl.constexpr, CHUNK: tl.constexpr, EARLY: tl.constexpr):
+def unscale_and_check(
+    g, out, found, n, inverse, BLOCK: tl.constexpr, CHUNK: tl.constexpr, EARLY: tl.constexpr
+):
     """Divide float16 gradients by the loss scale and raise a flag at any that is not finite."""
     bad = tl.zeros((BLOCK,), tl.int32)
     for k in range(CHUNK):
