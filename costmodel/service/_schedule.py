@@ -149,7 +149,7 @@ def query_tasks(job: int) -> Any:
 
 
 def _state_of(task: Row[Any]) -> TaskState:
-    best_s = decode_kept(task.best_s, tuple[float, ...])
+    best_s: tuple[float, ...] = decode_kept(task.best_s, tuple[float, ...])
     return TaskState(task.weight, task.trials, best_s, task.expected_gain)
 
 

@@ -193,7 +193,7 @@ class JobStore:
             if progress is None:
                 return
             best = connection.scalar(select(TASKS.c.best_s).where(TASKS.c.id == lease.task))
-            known = decode_kept(best or "[]", list[float])
+            known: list[float] = decode_kept(best or "[]", list[float])
             found = [] if progress.answer.latency_s is None else [progress.answer.latency_s]
             values = {
                 "trials": progress.trials,
