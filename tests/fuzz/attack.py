@@ -68,7 +68,7 @@ def main() -> None:
             sys.exit(
                 "A command wrote into a file of the corpus, which others share: copy it in _copy_or_link."
             )
-        sys.exit(_report(results, asked.seed))
+        sys.exit(_report(results))
 
 
 def _contents(folder: Path) -> dict[Path, str]:
@@ -88,9 +88,12 @@ def _results(attack: "Attack", seconds: float, workers: int) -> list[dict[str, A
     for each in attacks:
         each.start()
     results: list[dict[str, Any]] = []
+    shown = 0
     while any(each.is_alive() for each in attacks) or not found.empty():
         while not found.empty():
             results.append(found.get())
+            if results[-1]["fault"] and (shown := shown + 1) <= _MOST_SHOWN:
+                _show(results[-1], attack.seed)
         time.sleep(0.1)
     return results
 
@@ -241,16 +244,17 @@ def _check_valid(attack: Attack) -> None:
     load_modules(imported.read_text().split())
 
 
-def _report(results: list[dict[str, Any]], seed: int) -> int:
-    escapes = [each for each in results if each["fault"]]
+def _show(escape: dict[str, Any], seed: int) -> None:
+    what = f"{escape['fault']} ({escape['done']} of {escape['file']})"
+    print(f"\n--seed {seed} --only {escape['number']}: {what}")
+    print(" ".join(["costmodel", *escape["arguments"]]), escape["said"][-1500:], sep="\n", flush=True)
+
+
+def _report(results: list[dict[str, Any]]) -> int:
+    escapes = Counter(each["file"] for each in results if each["fault"])
     refused = sum(each["refused"] for each in results)
-    for each in escapes[:_MOST_SHOWN]:
-        what = f"{each['fault']} ({each['done']} of {each['file']})"
-        print(f"\n--seed {seed} --only {each['number']}: {what}")
-        print(" ".join(["costmodel", *each["arguments"]]), each["said"][-1500:], sep="\n")
-    kinds = Counter(each["file"] for each in escapes)
-    counts = f"{len(results):,} inputs, {refused:,} refused in a sentence, {len(escapes)} escaped"
-    print(f"\n{counts} {dict(kinds) or ''}")
+    counts = f"{len(results):,} inputs, {refused:,} refused in a sentence, {escapes.total()} escaped"
+    print(f"\n{counts} {dict(escapes) or ''}")
     return bool(escapes)
 
 
