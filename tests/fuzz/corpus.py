@@ -169,9 +169,9 @@ def _write_graphs(folder: Path) -> None:
 
 def _write_stores(folder: Path) -> None:
     """Write the stores of jobs, searches, runs, a campaign, and of the drop-in for Triton."""
-    _must_run(folder, "jobs", "submit", "job.toml", "--store", "jobs.db")
-    _must_run(folder, "jobs", "work", "--once", "--store", "jobs.db")
-    _must_run(folder, "jobs", "submit", "job.toml", "--store", "jobs.db")
+    asked = ("jobs", "submit", "job.toml", "--sms", "8", "--trials", "2")
+    for command in (asked, ("jobs", "work", "--once"), asked):
+        _must_run(folder, *command, "--store", "jobs.db")
     for study in ("study.db", "study.log"):
         _must_run(folder, *_SEARCH, "--study", study)
     if find_spec("mlflow"):
