@@ -127,7 +127,7 @@ def load_modules(names: Iterable[str]) -> None:
         with contextlib.suppress(ImportError):  # what only a package that is loaded otherwise can import
             importlib.import_module(name)
     gc.collect()
-    caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
+    caches = [each for each in gc.get_objects() if type(each) is functools._lru_cache_wrapper]
     _CACHES[:] = [each for each in caches if each.__module__.startswith("costmodel") and _is_of_input(each)]
     gc.freeze()  # or each process would copy it all, to count references
 
