@@ -7,7 +7,8 @@ import pytest
 from command_line import find
 
 from costmodel import __version__
-from costmodel.cli import main
+from costmodel.__main__ import main as run_program
+from costmodel.cli import _app, main
 from costmodel.records import _device_table
 
 pytestmark = pytest.mark.white_box
@@ -136,3 +137,14 @@ def test_a_programming_error_is_not_hidden(monkeypatch: pytest.MonkeyPatch, erro
     monkeypatch.setattr(sys, "argv", ["costmodel", "devices", "list"])
     with pytest.raises(type(error), match="bug"):
         main()
+
+
+def test_an_interrupt_before_a_command_begins_is_a_sentence(monkeypatch, capsys):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_app, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        run_program()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Interrupted. No command was running.\n"

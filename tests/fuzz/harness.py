@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import costmodel
-from costmodel.cli._app import main
+from costmodel.__main__ import main
 from costmodel.collector.runners._watched_service import LatencyLog
 from costmodel.dataset.publish._card import read_card_header
 from costmodel.dataset.splits._file import read_split
@@ -41,12 +41,12 @@ _INTERRUPTED = 130
 _TOO_LONG = -1
 
 
-def _read_database(path: Path, best: Path) -> None:
-    """Read a database of the plug-in for TVM: all records, and the best kernel of each program."""
+def _read_database(sms: int, path: Path) -> None:
+    """Read a database of the plug-in for TVM: all records of an SM budget, and the best kernels."""
     from costmodel.integrations.tvm._database import Database
     from costmodel.integrations.tvm._platform import named_platform
 
-    database = Database(path, named_platform("NVIDIA H100 80GB HBM3", int(str(best))))
+    database = Database(path, named_platform("NVIDIA H100 80GB HBM3", sms))
     for record in database.get_all_tuning_records():
         database.best_for(record.workload.mod)
 
@@ -79,7 +79,8 @@ CALLS: dict[str, Callable[..., object]] = {
     "describe_folder": lambda folder: list(describe_folder(folder)),
     "read_calls": lambda module: read_calls(str(module)),
     "read_program": lambda program: ProgramSource.open(str(program)),
-    "read_tvm_database": _read_database,
+    "read_tvm_database": functools.partial(_read_database, 32),
+    "read_tvm_database_elsewhere": functools.partial(_read_database, 132),
     "read_tvm_model": _read_knowledge,
     "read_triton_store": _read_timings,
 }

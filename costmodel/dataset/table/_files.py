@@ -19,7 +19,7 @@ from costmodel.arguments import check_path
 from costmodel.dataset.table._schema import FILE_NAME, PARTS_NAME
 from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import find_shipped, write_whole
-from costmodel.reading import is_file, is_folder
+from costmodel.reading import MOST_SETTINGS, is_file, is_folder, read_bytes
 
 SUMS_NAME = "SHA256SUMS"
 
@@ -55,7 +55,8 @@ def check_checksum(folder: Path, name: str) -> None:
 def read_checksums(folder: Path) -> dict[str, str]:
     """Digest of each file that is named."""
     sums = folder / SUMS_NAME
-    lines = sums.read_text(errors="replace").splitlines() if is_file(sums) else []
+    found = read_bytes(sums, "checksums", most_bytes=MOST_SETTINGS) if is_file(sums) else b""
+    lines = found.decode(errors="replace").splitlines()
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 

@@ -33,7 +33,7 @@ from costmodel.kernels.family._base import Choice, make_sized_workload
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.family._geometry import Geometry
 from costmodel.kernels.family._space import FamilySpace
-from costmodel.reading import exists, is_file, read_text
+from costmodel.reading import MOST_SETTINGS, exists, is_file, read_bytes, read_text
 from costmodel.records._workload import Workload
 
 _DATA = "data.py"
@@ -249,9 +249,9 @@ class CudaFamily:
         """
         digest = hashlib.sha256(self.source.encode())
         for included in _included(self.source, self.folder):
-            digest.update(included.read_bytes())
+            digest.update(_read(included))
         if is_file(data := self.folder / _DATA):
-            digest.update(data.read_bytes())
+            digest.update(_read(data))
         section = self.description.workload
         kept = (
             self.description.parameters,
@@ -264,6 +264,10 @@ class CudaFamily:
         return digest.hexdigest()
 
 
+def _read(file: Path) -> bytes:
+    return read_bytes(file, "a file beside the source of a kernel", most_bytes=MOST_SETTINGS)
+
+
 def _included(source: str, folder: Path) -> list[Path]:
     """Return the files beside the source that it includes, and those that these do, in order."""
     found: dict[Path, None] = {}
@@ -273,5 +277,5 @@ def _included(source: str, folder: Path) -> list[Path]:
             file = folder / name
             if is_file(file) and file not in found:
                 found[file] = None
-                open_.append(file.read_text(encoding="utf-8", errors="replace"))
+                open_.append(_read(file).decode(errors="replace"))
     return list(found)
