@@ -10,6 +10,9 @@ import msgspec
 
 T = TypeVar("T")
 
+# What decoding, converting and encoding raise for what is no such value: errors of the decoder, text that is
+# not UTF-8, numbers out of range, and nesting.
+UNDECODABLE = (msgspec.MsgspecError, ValueError, OverflowError, RecursionError)
 _MOST_DEPTH = 100
 _MOST_FAULTS = 20
 

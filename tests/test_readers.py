@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,4 +85,17 @@ def test_what_is_no_file_is_refused(tmp_path: Path, name: str, kind: str) -> Non
         "device": lambda path: path.symlink_to("/dev/zero"),
     }[kind](tmp_path / name)
     with pytest.raises(CostModelError, match=name):
+        READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "record", [b'"\xb8"', b"[" * 3000 + b"]" * 3000, LONG, b"null", b'{"candidate": "\xff"}']
+)
+@pytest.mark.parametrize("name", ["records.jsonl", "store.jsonl"])
+def test_what_a_line_with_the_right_checksum_holds_is_refused(
+    tmp_path: Path, name: str, record: bytes
+) -> None:
+    line = b'{"crc32":"%08x","record":%s}\n' % (zlib.crc32(record), record)
+    (tmp_path / name).write_bytes(line * 2)
+    with pytest.raises(CostModelError, match=rf"{name}, line 1 is"):
         READERS[name](tmp_path / name)

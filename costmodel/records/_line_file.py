@@ -16,6 +16,7 @@ from typing import BinaryIO
 import msgspec
 from filelock import FileLock
 
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder, sync, write_whole
 from costmodel.reading import MOST_LINE, MOST_TOTAL, lines_of, open_file, refusing
@@ -198,7 +199,7 @@ def _parse_line(line: bytes) -> bytes:
         raise _DamagedLineError("no newline at its end")
     try:
         parsed = _decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise _DamagedLineError(str(error)) from None
     record = bytes(parsed.record)
     if parsed.crc32 != _crc32(record):

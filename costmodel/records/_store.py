@@ -9,6 +9,7 @@ from typing import Self
 import msgspec
 from filelock import FileLock, Timeout
 
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder
 from costmodel.records._line_file import LineFile, SharedLineFile
@@ -190,5 +191,5 @@ def decode_measurement(record: bytes, place: str) -> Measurement:
     """
     try:
         return _decode(record)
-    except msgspec.ValidationError as error:
+    except UNDECODABLE as error:
         raise CostModelError(f"{place} is no measurement of this version: {error}.") from None

@@ -21,6 +21,7 @@ from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import EntryError, to_factors
 from costmodel.dataset.sources._platform_file import workload_of_arguments
 from costmodel.dataset.sources._source import FileContents
+from costmodel.decoding import UNDECODABLE
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome
@@ -220,7 +221,7 @@ def _parsed(line: bytes) -> _Record:
         raise EntryError(f"the version of a record must be one of {', '.join(VERSIONS)}")
     try:
         return msgspec.convert(entry, _Record)
-    except (msgspec.ValidationError, OverflowError, RecursionError):
+    except UNDECODABLE:
         raise EntryError("every step of a record must be in the format of auto_scheduler") from None
 
 

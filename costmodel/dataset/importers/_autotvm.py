@@ -29,6 +29,7 @@ from costmodel.dataset.sources._platform_file import (
     workload_of_arguments,
 )
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config, Decision
@@ -232,7 +233,7 @@ def read_autotvm(file: InputFile, options: ReadOptions) -> FileContents:
 def _parse(line: bytes) -> _Record:
     try:
         record = msgspec.convert(parse_json(line.decode()), _Record)
-    except msgspec.ValidationError:
+    except UNDECODABLE:
         raise EntryError("a record must have AutoTVM's input, config, result and version") from None
     except (ValueError, OverflowError, RecursionError):
         raise EntryError("a line must be JSON (a killed process leaves its last line incomplete)") from None

@@ -41,6 +41,7 @@ from costmodel.dataset.sources._platform_file import (
     locate,
 )
 from costmodel.dataset.sources._source import Entry, FileContents, Origin, Overhead, Reject, Repair
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
@@ -317,7 +318,7 @@ def read_kernel_tuner(file: InputFile, options: ReadOptions) -> FileContents:
     origin = Origin.of(path)
     try:
         if "cache" not in document.counts:
-            raise ValueError("it must have an object `cache`")  # noqa: TRY301 (told below like what else is wrong)
+            raise ValueError("it must have an object `cache`")
         if KEY in document:
             own = msgspec.convert(document.fields, _OwnCache)
             return FileContents.of(path, _own_records(own, document, origin))
@@ -325,7 +326,7 @@ def read_kernel_tuner(file: InputFile, options: ReadOptions) -> FileContents:
         found = find_platform_file(path, options.platform)
         where = _locate(cache.device_name.strip(), path, found)
         kernel = _kernel(cache, _problem_size(cache, path, found, options), where.platform, origin)
-    except (ValueError, OverflowError, msgspec.MsgspecError) as error:
+    except UNDECODABLE as error:
         raise CostModelError(f"{path} must be a cache file of Kernel Tuner, but: {error}.") from None
     count = document.counts["cache"]
     entries = chain(_entries(document, kernel, origin), where.repairs(count))

@@ -22,6 +22,7 @@ from costmodel.dataset.sources._platform_file import (
     make_candidate,
 )
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -70,7 +71,7 @@ def read_ktt(file: InputFile, options: ReadOptions) -> FileContents:
     try:
         metadata = msgspec.convert(file.document.fields["Metadata"], _Metadata)
         unit, count = _UNITS[metadata.TimeUnit], file.document.counts["Results"]
-    except (msgspec.ValidationError, OverflowError, KeyError):
+    except (*UNDECODABLE, KeyError):
         raise CostModelError(
             f"{file.path} must be a file of KTT with a list of Results, whose Metadata name Device and one "
             f"of the TimeUnits {', '.join(_UNITS)}, but is none. Correct it."
@@ -114,7 +115,7 @@ def _entries(
 def _convert(entry: Any) -> _Result:
     try:
         return msgspec.convert(entry, _Result)
-    except (msgspec.ValidationError, OverflowError):
+    except UNDECODABLE:
         raise EntryError("a result must have KTT's KernelName, Status and Configuration") from None
 
 

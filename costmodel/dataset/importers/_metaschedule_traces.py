@@ -17,6 +17,7 @@ import msgspec
 
 from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels.metaschedule._sample import open_space
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
@@ -59,7 +60,7 @@ def config_of_trace(trace: Any) -> Config:
         end = kinds.index(_POSTPROC) if _POSTPROC in kinds else len(kinds)
         instructions = read.instructions[:end]
         sketch = content_id(instructions)
-    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except UNDECODABLE:
         raise EntryError("a trace must be a list of instructions and a list of decisions") from None
     values = dict(read.decisions)
     samples = {i: each for i, each in enumerate(instructions) if each.kind.startswith("Sample")}

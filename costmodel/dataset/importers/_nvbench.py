@@ -27,6 +27,7 @@ from costmodel.dataset.sources._platform_file import (
     workload_of_arguments,
 )
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.reading import read_lines
 from costmodel.records._measurement import Measurement, Outcome
@@ -213,7 +214,7 @@ def read_nvbench(file: InputFile, options: ReadOptions) -> FileContents:
     """
     try:
         devices = msgspec.convert(file.document.fields["devices"], list[_JsonDevice])
-    except (msgspec.ValidationError, OverflowError):
+    except UNDECODABLE:
         raise CostModelError(
             f"{file.path} must be results of NVBench whose devices have an id and a name, but have not."
         ) from None
@@ -245,7 +246,7 @@ def _json_states(file: InputFile, devices: Mapping[int, Device]) -> Iterator["_S
     for _, entry in file.document.entries("benchmarks"):
         try:
             benchmark = msgspec.convert(entry, _Benchmark)
-        except (msgspec.ValidationError, OverflowError):
+        except UNDECODABLE:
             yield _Unread("a benchmark must have a name, axes and states", entry, number)
             continue
         types = frozenset(axis.name for axis in benchmark.axes or () if axis.type == "type")
@@ -255,7 +256,7 @@ def _json_states(file: InputFile, devices: Mapping[int, Device]) -> Iterator["_S
                 yield _json_state(benchmark.name, msgspec.convert(state, _JsonState), devices, types)
             except EntryError as error:
                 yield _Unread(str(error), state, number)
-            except (msgspec.ValidationError, OverflowError):
+            except UNDECODABLE:
                 yield _Unread("a state must have a device, axis_values and summaries", state, number)
 
 

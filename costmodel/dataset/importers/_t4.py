@@ -29,6 +29,7 @@ from costmodel.dataset.sources._entry import (
 )
 from costmodel.dataset.sources._platform_file import find_platform_file, require_platform
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
@@ -92,7 +93,7 @@ def read_result(result: Any, workload: Workload, platform: Platform, unit: str =
     """
     try:
         read = msgspec.convert(result, _Result)
-    except (msgspec.ValidationError, OverflowError):
+    except UNDECODABLE:
         raise EntryError("a result must follow the T4 schema 1.0.0") from None
     if read.invalidity not in OUTCOMES:
         raise EntryError(f"invalidity must be one of {', '.join(OUTCOMES)}")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from costmodel.dataset.sources._entry import EntryError
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, KernelLaunch
 from costmodel.records._platform import TargetKind
@@ -107,7 +108,7 @@ class TraceWorker:
     def _ask(self, question: _Question) -> Any:
         try:
             line = msgspec.json.encode(question) + b"\n"
-        except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        except UNDECODABLE:
             raise EntryError("a trace must be JSON of moderate depth, with integers of 64 bits") from None
         with self._lock:
             return self._exchange(line)

@@ -20,6 +20,7 @@ from costmodel.dataset.sources._base import InputFile, ReadOptions
 from costmodel.dataset.sources._entry import EntryError, to_seconds, to_utc
 from costmodel.dataset.sources._platform_file import find_named_device, find_platform_file
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
+from costmodel.decoding import UNDECODABLE
 from costmodel.records._candidate import Candidate
 from costmodel.records._line_file import LineFile
 from costmodel.records._measurement import Measurement, Outcome
@@ -78,7 +79,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
     for number, line in LineFile(path, "the database").read_new():
         try:
             entry = msgspec.json.decode(line, type=_Program | _Device | _Measured)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        except UNDECODABLE:
             yield origin.reject(
                 "a line must be a program or a measurement of TVM", line.decode(errors="replace"), number
             )
@@ -144,7 +145,7 @@ def _platform(entry: _Measured, known: Device | None, origin: Origin) -> Platfor
     """
     try:
         kind = _KINDS[msgspec.json.decode(entry.full_target, type=_Target).kind]
-    except (msgspec.MsgspecError, ValueError, RecursionError, KeyError):
+    except (*UNDECODABLE, KeyError):
         raise EntryError(f"the target of a measurement must be of kind {', '.join(_KINDS)}") from None
     if not (0 <= entry.sms_granted < 2**31 and 0 <= entry.sms_requested < 2**31):
         raise EntryError("SMs must be integers from 0")

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from costmodel.decoding import UNDECODABLE
 from costmodel.records._candidate import Decision
 from costmodel.records._measurement import Measurement
 
@@ -140,7 +141,7 @@ def read_attached_records(entry: Any, show: Show) -> list[Measurement]:
     try:
         records = msgspec.json.decode(msgspec.json.encode(entry[KEY]), type=list[Measurement])
         shown = {**show(records), KEY: entry[KEY]}
-    except (ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+    except UNDECODABLE:
         raise EntryError("the records of an entry must follow the schema of this version") from None
     if any(name not in entry or entry[name] != value for name, value in shown.items()):
         raise EntryError("an entry must agree with its records, but it was changed")

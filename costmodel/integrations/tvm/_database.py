@@ -13,14 +13,18 @@ import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._platform import drop_host, target_json
 from costmodel.integrations.tvm._program import program_key
 from costmodel.kernels.metaschedule._choices import plain_json
 from costmodel.kernels.metaschedule._database_json import record_fields
+from costmodel.reading import refusing
 from costmodel.records._line_file import SharedLineFile
 from costmodel.records._platform import Device, Isolation, Platform
 
+# What the file must be, and what to do if TVM cannot read what stands in it.
+_READABLE = ("a database of programs and traces of this TVM", "Tune with the version of TVM that wrote it.")
 # MetaSchedule writes 1e10 s into its databases for a kernel that failed, and takes more than this for none.
 _FAILED_S = 1e9
 
@@ -246,7 +250,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         for _, line in self._lines.read_new():
             try:
                 entry = decode_entry(line)
-            except msgspec.ValidationError as error:
+            except UNDECODABLE as error:
                 raise CostModelError(
                     f"{self._lines.path} must be a database of this version, but is not: {error}."
                 ) from None
@@ -255,7 +259,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
             elif isinstance(entry, DeviceEntry):
                 self._devices.add(entry.device)
             elif entry.key not in self._programs:
-                self._programs[entry.key] = ms.database.Workload.from_json(entry.fields)
+                with refusing(self._lines.path, *_READABLE):
+                    self._programs[entry.key] = ms.database.Workload.from_json(entry.fields)
 
     def _own(self, entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:
         return [entry for entry in entries if entry.is_on(self.platform)]
@@ -265,8 +270,9 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     def _record(self, entry: MeasuredEntry) -> Any:
         if id(entry) not in self._records:
-            workload = self._programs[entry.program]
-            self._records[id(entry)] = ms.database.TuningRecord.from_json(entry.fields, workload)
+            with refusing(self._lines.path, *_READABLE):
+                workload = self._programs[entry.program]
+                self._records[id(entry)] = ms.database.TuningRecord.from_json(entry.fields, workload)
         return self._records[id(entry)]
 
 

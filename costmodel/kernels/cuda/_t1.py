@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 from costmodel.kernels.family._base import Choice
 from costmodel.kernels.family._formula import Expression, Formula
 
@@ -222,7 +222,7 @@ class WorkloadSection(msgspec.Struct, frozen=True, rename="pascal", forbid_unkno
 
 def _choice(name: str, kind: str, value: Any) -> Choice:
     """Return one value of a parameter."""
-    is_number = isinstance(value, int | float)
+    is_number = isinstance(value, int | float) and abs(value) < 2**63  # infinity is none, nor NaN
     if kind == "string" and isinstance(value, str):
         return value
     if kind == "bool" and is_number and value in (0, 1):
@@ -231,4 +231,4 @@ def _choice(name: str, kind: str, value: Any) -> Choice:
         return float(value)
     if kind in ("int", "uint") and is_number and value == int(value):
         return int(value)
-    raise CostModelError(f"Values of {name} must be of type {kind}, but got {value!r}.")
+    raise CostModelError(f"Values of {name} must be of type {kind}, but got {shorten(repr(value))}.")

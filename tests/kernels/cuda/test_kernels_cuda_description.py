@@ -123,6 +123,7 @@ def parameter(document: Any) -> Any:
         (lambda d: parameter(d).update(Values="[]"), "Values of block_size_x must be a list, and not empty"),
         (lambda d: parameter(d).update(Values=[32, 32]), "Values of block_size_x must each come once"),
         (lambda d: parameter(d).update(Values=[32, "x"]), "Values of block_size_x must be of type int"),
+        (lambda d: parameter(d).update(Values="[32, 1e400]"), "Values of block_size_x must be of type int"),
         (lambda d: parameter(d).update(Values="range(os)"), "must use the names (none), but it uses 'os'"),
         (lambda d: parameter(d).update(Name="num_blocks"), "each with its own name"),
         (lambda d: parameter(d).update(Name="n"), "must not have the names of dims or facts, but got ['n']"),
