@@ -1,7 +1,7 @@
 """What learners say of tasks that were held out: by shape, by the distribution of their data, or by SMs."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,8 +34,6 @@ _ALIKE = {
 }
 # How much is in the arrays, which no distribution says.
 _SIZES = {"sparse_linear": "m", "embedding_bag": "bl", "cuda.spike_delivery": "", "cuda.lif_update": ""}
-
-Group = Callable[[Workload, int], str]  # what of a task is held out together, by its workload and SMs
 
 
 def shape(workload: Workload, _: int) -> str:

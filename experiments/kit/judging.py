@@ -19,7 +19,8 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.splits._folds import Fold, select_whole_device
 from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, tested_tasks, whole_device_latency
 from costmodel.evaluation._statistics import compare_paired, gap, statistics
-from costmodel.learners._metrics import listed_first, log_excess, score_at_k
+from costmodel.learners import score_at_k
+from costmodel.learners._metrics import listed_first, log_excess
 from costmodel.transfer import LearningRows, TransferModel, shortlist
 from costmodel.transfer._plan import Posterior
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from rich.progress import track
 
-from costmodel.dataset import Dataset, Split, load_dataset, make_split
-from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
 from costmodel.files import write_whole
 from costmodel.records._identity import content_id
 from costmodel.transfer import load_model

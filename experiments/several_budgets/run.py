@@ -24,7 +24,6 @@ from costmodel.tuning import train
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
-HERE = Path(__file__).parent
 FIRST = 16  # candidates that `costmodel tune` measures unless told otherwise
 KERNELS = 3
 WITHIN, COST = 0.02, 0.04

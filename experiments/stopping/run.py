@@ -17,8 +17,7 @@ import pandas as pd
 from optuna.trial import TrialState
 from rich.progress import track
 
-from costmodel.dataset import load_dataset, make_split
-from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset import SplitRecipe, load_dataset, make_split
 from costmodel.search import ModelSampler, StopGain
 from costmodel.transfer import load_model
 

@@ -10,11 +10,9 @@ import pandas as pd
 from budgets import with_rows
 from numpy.typing import NDArray
 
-from costmodel.dataset import Dataset, Split
+from costmodel.dataset import Dataset, Split, SplitRecipe
 from costmodel.dataset.splits._folds import Fold
-from costmodel.dataset.splits._make import SplitRecipe
-from costmodel.evaluation import EvaluationReport, cross_validate
-from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation import EvaluationReport, FewShot, cross_validate
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Workload
 from costmodel.transfer import make_model

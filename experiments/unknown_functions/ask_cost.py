@@ -13,7 +13,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import TPESampler
 
-from costmodel.records._candidate import Config
+from costmodel.records import Config
 from costmodel.search import DeclaredSpace, ModelSampler
 
 # One of each kind of parameter, ten in all, and far too many combinations to list.

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from costmodel.dataset._build import read_files
-from costmodel.records._candidate import Config
+from costmodel.dataset import read_files
+from costmodel.records import Config
 from costmodel.search import DeclaredSpace, Pool
 
 Decisions = Mapping[str, Any]
