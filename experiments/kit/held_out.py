@@ -32,8 +32,8 @@ def predict_held_out(data: LearningRows, folds: Iterable[Fold], make: Make, seed
     parts = [
         (fold.test, data.predict(model, fold.test)) for fold, model in fit_folds(data, folds, make, seed)
     ]
-    named = (field.name for field in fields(Prediction))
-    return Prediction(**{name: _spread(parts, name, len(data.rows)) for name in named})
+    said = {field.name: _spread(parts, field.name, len(data.rows)) for field in fields(Prediction)}
+    return Prediction(**said)  # type: ignore[arg-type]  # every model says a score
 
 
 def _spread(parts: Sequence[tuple[Positions, Prediction]], name: str, n: int) -> FloatArray | None:

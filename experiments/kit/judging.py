@@ -167,4 +167,4 @@ def bootstrap_interval(
 
 
 def _scores(tasks: pd.DataFrame) -> list[str]:
-    return [name for name in tasks if name.startswith("score_at_")]
+    return [name for name in map(str, tasks) if name.startswith("score_at_")]
