@@ -266,7 +266,7 @@ def _quantise_arrays(dims: Dims, rng: np.random.Generator) -> Arrays:
 
 def _quantise(arrays: Arrays, _: Dims) -> Arrays:
     x = arrays["x"].astype(np.float32)
-    scales = np.exp2(np.ceil(np.log2(np.abs(x).max(axis=1) / np.float32(127.0))))
+    scales = np.exp2(np.ceil(np.log2(np.abs(x).max(axis=1) / np.float32(126.9))))
     return {"codes": np.floor(x / scales[:, None] + np.float32(0.5)).astype(np.int8), "scales": scales}
 
 

@@ -360,7 +360,8 @@ def quantise_rows(x, codes, scales, m, N: tl.constexpr, ROWS: tl.constexpr, BLOC
         mask = (rows < m)[:, None] & (columns < N)[None, :]
         v = tl.load(x + rows[:, None] * N + columns[None, :], mask, other=0.0)
         largest = tl.maximum(largest, tl.abs(v.to(tl.float32)))
-    exponent = tl.ceil(tl.log2(tl.max(largest, 1) / 127.0))
+    # Not 127: where numbers of half precision are at the edge of two scales, rounding would choose.
+    exponent = tl.ceil(tl.log2(tl.max(largest, 1) / 126.9))
     tl.store(scales + rows, tl.exp2(exponent), rows < m)
     inverse = tl.exp2(-exponent)[:, None]
     for first in range(0, N, BLOCK):

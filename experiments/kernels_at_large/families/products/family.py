@@ -545,7 +545,11 @@ FAMILIES = [
             "num_warps": 8,
             "num_stages": 3,
         },
-        conditions=_fits("BLOCK_M", "BLOCK_N", "BLOCK_K"),
+        conditions=(
+            *_fits("BLOCK_M", "BLOCK_N", "BLOCK_K"),
+            # The residual and the result pass through shared memory, too.
+            "2 * (BLOCK_M + BLOCK_N) * BLOCK_K * num_stages + 4 * BLOCK_M * BLOCK_N <= 200 * 1024",
+        ),
         grid=("ceil(m / BLOCK_M) * ceil(n / BLOCK_N)",),
         scalars={"M": "m", "N": "n", "K": "k"},
         arrays=_residual_arrays,
