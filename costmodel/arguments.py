@@ -78,11 +78,20 @@ def check_texts(name: str, value: object) -> tuple[str, ...]:
 
 def check_text(name: str, value: object, most: int = 1000) -> str:
     """Check that an argument is a text of bounded length; see ``check_whole``."""
-    if not isinstance(value, str) or len(value) > most:
+    if not isinstance(value, str) or len(value) > most or not is_text(value):
         raise InvalidArgumentError(
-            f"{name} must be a text of at most {most:,} characters, but got {shorten(repr(value))}."
+            f"{name} must be a text of at most {most:,} whole characters, but got {shorten(repr(value))}."
         )
     return value
+
+
+def is_text(value: str) -> bool:
+    """Tell whether UTF-8 can hold a text: one that was the name of a file may have halves of characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_path(name: str, value: object) -> Path:

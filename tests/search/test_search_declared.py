@@ -235,17 +235,33 @@ def test_conditions_name_what_comes_before(when):
 
 @pytest.mark.parametrize("parameter", [[16, 32], "fast", None])
 def test_a_parameter_without_a_distribution_is_refused_by_name(parameter):
-    with pytest.raises(ValueError, match=r"each parameter must have a distribution.* got \{'b'"):
+    with pytest.raises(ValueError, match=r"Each parameter must have a distribution.* got \{'b'"):
         DeclaredSpace("plain", {"a": IntDistribution(1, 3), "b": parameter})
 
 
 @pytest.mark.parametrize("condition", ["a", "ab", ("a",), ("a", "b"), None])
 def test_a_condition_that_is_no_pair_is_refused_by_name(condition):
     parameters = {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)}
-    with pytest.raises(ValueError, match=r"a condition must be a pair.* got \{'b'"):
+    with pytest.raises(ValueError, match=r"A condition must be a pair.* got \{'b'"):
         DeclaredSpace("malformed", parameters, when={"b": condition})
 
 
 def test_parameters_of_another_space_are_refused():
     with pytest.raises(CostModelError, match="Parameter tile of stencil must be in"):
         _space().config({"layout": "rows", "staged": True, "threads": 64, "tile": 3})
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {3: IntDistribution(1, 2)}, {"\ud800": IntDistribution(1, 2)}, {"a": 3}]
+)
+def test_what_is_no_space_is_refused_in_a_sentence(parameters):
+    with pytest.raises(CostModelError, match=r"^(A|Each|the name of a) (space|parameter) must .*\.$"):
+        DeclaredSpace("a", parameters)
+
+
+def test_a_number_that_cannot_change_is_one_value():
+    space = DeclaredSpace("a", {"x": IntDistribution(3, 3), "y": FloatDistribution(0.5, 0.5)})
+    assert space.size == 1
+    study = optuna.create_study(sampler=ModelSampler(space))
+    study.optimize(lambda trial: space.suggest(trial).decisions["y"], n_trials=3)
+    assert len(study.trials) == 1

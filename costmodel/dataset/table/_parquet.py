@@ -11,6 +11,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
+from costmodel.arguments import is_text
 from costmodel.dataset.table._records import FACTS, Records, columns_for
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
 from costmodel.errors import CostModelError
@@ -91,7 +92,8 @@ class ParquetPart:
                     str(self._file), LocalFileSystem(), row_groups=groups
                 )
                 field = pads.field(*column.split("."))
-                between = (field >= min(names, default="")) & (field <= max(names, default=""))
+                texts = [name for name in names if is_text(name)]
+                between = (field >= min(texts, default="")) & (field <= max(texts, default=""))
                 with _readable(self._file):
                     groups = [group.id for group in fragment.subset(between, SCHEMA).row_groups]
         return groups

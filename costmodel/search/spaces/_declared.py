@@ -16,8 +16,9 @@ from optuna.distributions import (
     distribution_to_json,
 )
 
+from costmodel.arguments import check_text
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError, InvalidConfigError
+from costmodel.errors import CostModelError, InvalidArgumentError, InvalidConfigError
 from costmodel.kernels._design_space import MOST_CHANGES
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
@@ -58,8 +59,8 @@ class DeclaredSpace(SearchSpace):
         platforms: Platforms on which the function runs; they only affect what is reported.
 
     Raises:
-        ValueError: There are no parameters, one has no distribution, or a condition is not a pair or names a
-            parameter that does not come before its own.
+        InvalidArgumentError: There are no parameters, one has no distribution, or a condition is not a pair
+            or names a parameter that does not come before its own.
 
     Example:
         >>> space = DeclaredSpace(
@@ -85,7 +86,7 @@ class DeclaredSpace(SearchSpace):
         constraints: Sequence[Constraint] = (),
         platforms: Sequence[Platform] = (_ANYWHERE,),
     ) -> None:
-        self.name = name
+        self.name = check_text("the name of a space", name)
         self.platforms = tuple(platforms)
         self._parameters = dict(parameters)
         self._when = dict(when or {})
@@ -254,18 +255,18 @@ class DeclaredSpace(SearchSpace):
 
 
 def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condition]) -> None:
-    names = list(parameters)
+    names = [check_text("the name of a parameter", name) for name in parameters]
     other = {name: each for name, each in parameters.items() if not isinstance(each, BaseDistribution)}
     if other:
-        raise ValueError(
-            "each parameter must have a distribution of optuna.distributions, such as "
-            f"CategoricalDistribution([16, 32]), but got {other}"
+        raise InvalidArgumentError(
+            "Each parameter must have a distribution of optuna.distributions, such as "
+            f"CategoricalDistribution([16, 32]), but got {other}."
         )
     malformed = {name: each for name, each in when.items() if not _is_condition(each)}
     if malformed:
-        raise ValueError(
-            "a condition must be a pair of an earlier parameter and its values, such as "
-            f"('staged', [True]), but got {malformed}"
+        raise InvalidArgumentError(
+            "A condition must be a pair of an earlier parameter and its values, such as "
+            f"('staged', [True]), but got {malformed}."
         )
     late = [
         name
@@ -273,9 +274,9 @@ def _check(parameters: Mapping[str, BaseDistribution], when: Mapping[str, Condit
         if name not in names or parent not in names[: names.index(name)]
     ]
     if not names or late:
-        raise ValueError(
-            "a space must have parameters, and a condition must be of a parameter and name an earlier one, "
-            f"but got parameters {names} and conditions {dict(when)}"
+        raise InvalidArgumentError(
+            "A space must have parameters, and a condition must be of a parameter and name an earlier one, "
+            f"but got parameters {names} and conditions {dict(when)}."
         )
 
 
@@ -295,6 +296,8 @@ def _values(distribution: BaseDistribution) -> Sequence[Any] | None:
             return choices
         case IntDistribution(low=low, high=high, step=step) if (high - low) // step < _MOST_LISTED:
             return range(low, high + 1, step)
+        case FloatDistribution(low=low, high=high) if low == high:
+            return [low]
         case FloatDistribution(low=low, high=high, step=float(step)) if (high - low) / step < _MOST_LISTED:
             return [min(high, low + step * i) for i in range(round((high - low) / step) + 1)]
     return None
