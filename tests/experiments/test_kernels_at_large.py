@@ -50,14 +50,16 @@ def test_there_is_something_to_choose_at_both_sizes(kind: str, family: TritonFam
 
 
 @by_family
-def test_the_reference_fills_outputs_that_nobody_has_written(kind: str, family: TritonFamily) -> None:
+def test_the_reference_is_not_what_outputs_were_before(kind: str, family: TritonFamily) -> None:
     workload = family.workload(**small(kind, family))
     arrays, reference = family.make_arrays(workload), family.own_reference(workload)
     assert reference is not None
+    same = []
     for name, expected in zip(family.outputs, reference, strict=True):
         assert expected.shape == arrays[name].shape
         assert np.isfinite(expected).all()
-        assert not agrees(arrays[name], expected, family.own_tolerance(workload))
+        same.append(agrees(arrays[name], expected, family.own_tolerance(workload)))
+    assert not all(same)
 
 
 @pytest.mark.triton
