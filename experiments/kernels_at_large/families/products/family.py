@@ -472,7 +472,12 @@ FAMILIES = [
             "num_stages": (1, 2, 3),
         },
         defaults={"PER_PROGRAM": 1, "TF32": 1, "num_warps": 2, "num_stages": 1},
-        conditions=("s <= WIDTH", "WIDTH == 16 or WIDTH < 2 * s", "num_stages == 1 or PER_PROGRAM > 1"),
+        conditions=(
+            "s <= WIDTH",
+            "WIDTH == 16 or WIDTH < 2 * s",
+            "num_stages == 1 or PER_PROGRAM > 1",
+            "TF32 == 1 or WIDTH * WIDTH <= 512 * num_warps",
+        ),
         grid=("ceil(b / PER_PROGRAM)",),
         scalars={"batch": "b"},
         constants={"S": "s"},
