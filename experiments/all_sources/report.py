@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.files import write_json
+
 PEERS = ("library", "library_all", "metaschedule", "cuda", "triton")
 
 
@@ -16,7 +18,7 @@ def main() -> None:
     rows = [json.loads(line) for line in args.measured.read_text(encoding="utf-8").splitlines()]
     found = report(rows)
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, found)
     print(table(found))
 
 

@@ -1,7 +1,6 @@
 """What a kernel takes on another GPU, or on other SMs, from what it takes here: see README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 from rich.progress import track
+
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
 import larger_device
@@ -37,7 +38,7 @@ def main() -> None:
     larger = list(larger_device.judge("h100-sm-budgets", args.larger_learner)) if args.larger_learner else []
     if args.json:
         result = {"parts_of_a_gpu": ours, "public_gpus": theirs, "larger_device": larger}
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, result)
     print(shown(ours, theirs, larger))
 
 

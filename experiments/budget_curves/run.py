@@ -1,7 +1,6 @@
 """Latency at SM budgets where a kernel was not measured, from two where it was: see README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.features import extract
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
 from budget_curve import (
@@ -64,7 +64,7 @@ def main() -> None:
     shown = table[table["of"].eq("all") | table["first"].eq(SHOWN)].drop(columns="by_budget")
     Console(width=160).print(shown.to_string(index=False, float_format="{:.4f}".format))
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(arguments.json, results)
     if arguments.plot:
         draw(table, arguments.plot)
 

@@ -1,7 +1,6 @@
 """What tuning at one SM budget costs on the others, and at which to tune. See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset import Dataset, load_dataset
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -43,7 +43,7 @@ def main() -> None:
         print(f"\n{device}, {found['workloads']} workloads")
         print(pd.DataFrame(found["tuned_at"]).round(3).to_string(index=False))
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
     if options.plot:
         draw(losses, options.plot)
 

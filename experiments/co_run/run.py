@@ -1,7 +1,6 @@
 """What measuring on several partitions of a GPU at once gains, and what it costs: see README.md here."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._base import Request
 from costmodel.dataset import Dataset, find_dataset, load_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.files import write_json
 from costmodel.kernels import sample_candidates
 from costmodel.learners import score_at_k
 from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
@@ -47,7 +47,7 @@ def main() -> None:
             found[name] = measure_workload(runner, candidates, platforms, args.partitions)
             say(f"{name}: " + ", ".join(f"{k} {v['seconds']:.2f} s" for k, v in found[name].items()))
             content = {"platforms": msgspec.to_builtins(platforms), "workloads": found}
-            args.json.write_text(json.dumps(content, indent=2) + "\n")
+            write_json(args.json, content)
     print(table(found))
 
 

@@ -1,7 +1,6 @@
 """Is a drift of all measured times noticed soon, and never where there is none? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.files import write_json
 from costmodel.search import DriftMonitor
 from costmodel.search._drift_monitor import Drift
 
@@ -34,7 +34,7 @@ def main() -> None:
     }
     print(markdown(result))
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """What an engine adds to the time of a job: see README.md here."""
 
 import argparse
-import json
 import multiprocessing
 import os
 import statistics
@@ -19,6 +18,7 @@ from distributed import LocalCluster
 from joblib import Parallel, delayed
 
 from costmodel.collector import LocalEngine
+from costmodel.files import write_json
 from costmodel.service import DaskEngine, RayEngine
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -50,7 +50,7 @@ def main() -> None:
         print(row, flush=True)
     print(table(rows))
     if args.json:
-        args.json.write_text(json.dumps(rows, indent=2) + "\n")
+        write_json(args.json, rows)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """How good is the best of 20 measurements on a device never measured? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -18,6 +17,7 @@ from rich.progress import track
 
 from costmodel.dataset import Dataset
 from costmodel.features._table import FeatureTable
+from costmodel.files import write_json
 from costmodel.learners import XGBoostLearner
 from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.learners._statistics import cluster_bootstrap_interval
@@ -155,7 +155,7 @@ def main() -> None:
             "summary": summary.reset_index().to_dict("records"),
             "cases": cases.reset_index().to_dict("records"),
         }
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(arguments.json, document)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """What does a source that stopped early say of configs that it did not measure? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import Positions
+from costmodel.files import write_json
 from costmodel.learners import prepare
 from costmodel.learners._curves import TaskCurves
 from costmodel.transfer import LearningRows
@@ -33,7 +33,7 @@ def main() -> None:
     table = found.groupby(["hidden", "kernel", "columns"])["error"].mean().unstack().round(3)
     print(table.to_string())
     if arguments.json:
-        arguments.json.write_text(json.dumps(table.reset_index().to_dict("records"), indent=1) + "\n")
+        write_json(arguments.json, table.reset_index().to_dict("records"))
 
 
 def errors(folder: Path) -> Iterator[dict[str, Any]]:

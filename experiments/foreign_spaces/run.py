@@ -1,7 +1,6 @@
 """How near to the best do a list and a search come on a GPU, or an architecture, left out? See README.md."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset import Dataset
 from costmodel.dataset.splits._folds import Fold
 from costmodel.features._table import FeatureTable
+from costmodel.files import write_json
 from costmodel.transfer import LearningRows, TransferModel, shortlist
 
 LISTED = (1, 5, 10, 25)
@@ -47,7 +47,7 @@ def main() -> None:
             "chosen on the other kernels": {left: chosen_elsewhere(results, left) for left in LEFT_OUT},
             "cases": found,
         }
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(arguments.json, document)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

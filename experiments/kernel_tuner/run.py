@@ -11,7 +11,7 @@ from typing import Any
 from report import CONSENSUS, OURS, draw, markdown, summary
 from rich.progress import track
 
-from costmodel.files import write_whole
+from costmodel.files import write_json, write_whole
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -34,7 +34,7 @@ def main() -> None:
     table = summary(rows, names, arguments.evaluations)
     print(markdown(table, arguments.evaluations))
     if arguments.json:
-        arguments.json.write_text(json.dumps(table, indent=1) + "\n")
+        write_json(arguments.json, table)
     if arguments.plot:
         draw(rows, names, arguments.evaluations, arguments.plot)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from costmodel.files import write_json
+
 AFTER, TURNS, LANES = "one after another", "at once, in turns", "at once, on lanes"
 TURNS_AGAIN = "at once, in turns, again (A/A)"
 ALONE, AGAIN, LANE_ALONE = "alone", "alone again (A/A)", "on a lane, nothing beside it"
@@ -20,7 +22,7 @@ def main() -> None:
     lines = args.measured.read_text(encoding="utf-8").splitlines()
     found = report({line["name"]: line.get("found") for line in map(json.loads, lines)})
     if args.json:
-        args.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write_json(args.json, found)
     print(tables(found))
 
 

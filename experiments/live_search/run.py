@@ -1,7 +1,6 @@
 """Live search on a GPU against TVM's stock tuner, on the whole device and on a part of it: see README.md."""
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -15,6 +14,8 @@ from report import draw, table
 from results import Found, Results
 from searches import FAIR, OURS, SEARCHES, STOCK, Case, Settings, search
 from side_by_side import measure_side_by_side
+
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import say
@@ -50,7 +51,7 @@ def main() -> None:
     if args.comparing:
         compare(results, settings, end)
     rows = results.judged()
-    args.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(args.json, rows)
     print(table(rows))
     if args.plot and rows:
         draw(rows, args.plot)

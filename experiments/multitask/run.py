@@ -1,7 +1,6 @@
 """What do multitask processes give with few measurements of few tasks? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from picture import draw
 from processes import Settings
 from searches import ALONE, CHOOSERS, RULES, Limits, searched
 
+from costmodel.files import write_json
 from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio
 
 RELATED = ("recorded", "analytic")
@@ -37,7 +37,7 @@ def main() -> None:
     print(pd.DataFrame(document["errors"]).to_string())
     print(pd.DataFrame(document["searches"]).to_string())
     if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_json(options.json, document)
     if options.plot:
         draw(pd.DataFrame(found_errors), options.plot)
 

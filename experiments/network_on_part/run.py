@@ -1,7 +1,6 @@
 """Whether a network that is tuned for a part of the device runs faster there: see README.md here."""
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -16,6 +15,7 @@ from tuning import tune
 from tuning_tasks import Tasks
 from tuning_ways import Phase, Settings, plug_in_phase, stock_phase
 
+from costmodel.files import write_json
 from costmodel.kernels import make_target
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 
@@ -47,7 +47,7 @@ def main() -> None:
     launches = load(databases, tasks.network, target, parts.device, list(inputs.values()))
     budgets = {"part": args.sms, "whole": parts.whole}
     report |= run_side_by_side(launches, block.reference(inputs), parts, budgets, args.visits)
-    args.json.write_text(json.dumps(report, indent=2) + "\n")
+    write_json(args.json, report)
     print(f"{tasks}\n\n{table(report)}\n\n{summary(report['latency_s'])}")
     check(report["largest_error"])
 

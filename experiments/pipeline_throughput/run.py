@@ -1,7 +1,6 @@
 """Candidates a minute of our pipeline and of TVM's own, on the same kernels: see README.md here."""
 
 import argparse
-import json
 import math
 import shutil
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 
 from costmodel.collector import CpuRunner, CudaRunner
 from costmodel.collector.runners._base import Request
+from costmodel.files import write_json
 from costmodel.kernels import open_space, sample_candidates
 from costmodel.records import Candidate, Platform, Workload
 
@@ -53,7 +53,7 @@ class Results:
         }
         say(f"{name}: {count} candidates in {seconds:.1f} s, {len(latencies)} of them ran")
         content = {"platform": msgspec.to_builtins(self._platform), "pipelines": self.pipelines}
-        self._path.write_text(json.dumps(content, indent=2) + "\n")
+        write_json(self._path, content)
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
 """Are the optima of published and of small random graphs found and proven? See README.md here."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from costmodel.files import write_json
 from costmodel.planner import place
 from costmodel.planner.placement._problem import read_placement
 
@@ -34,7 +34,7 @@ def main() -> None:
         "random": enumerate_all(arguments.graphs, arguments.seconds),
     }
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        write_json(arguments.json, results)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

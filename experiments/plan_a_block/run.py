@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import costmodel
+from costmodel.files import write_json
 from costmodel.planner import (
     FirstKnown,
     PredictedLatencies,
@@ -37,7 +38,7 @@ def main() -> None:
     rows = list(results(arguments))
     print(table(rows))
     if arguments.json:
-        arguments.json.write_text(json.dumps({"measured_us": measured(), "rows": rows}, indent=1) + "\n")
+        write_json(arguments.json, {"measured_us": measured(), "rows": rows})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

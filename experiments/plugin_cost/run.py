@@ -1,7 +1,6 @@
 """What the plug-in's cost model costs beside MetaSchedule's XGBModel: see README.md here."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from tvm import te
 from tvm.s_tir import meta_schedule as ms
 
 from costmodel.dataset import load_dataset
+from costmodel.files import write_json
 from costmodel.integrations.tvm import CostModel, named_platform
 from costmodel.kernels import open_space
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
@@ -44,7 +44,7 @@ def main() -> None:
     rows = [compare(name, model, args) for name in (*(args.workload or WORKLOADS), UNKNOWN)]
     print(table(rows))
     if args.json:
-        args.json.write_text(json.dumps(rows, indent=2) + "\n")
+        write_json(args.json, rows)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """Compares what the planner says of real traces with what was measured: see README.md."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
 from costmodel.errors import CostModelError
+from costmodel.files import write_json
 from costmodel.planner import KernelGraph, replay
 from costmodel.planner.whatif._profiler import without_profiler
 
@@ -50,7 +50,7 @@ def main() -> None:
         found |= {"refused": refused}
         tables = {"replays": replayed, "predictions": predicted}
         found |= {name: table.to_dict(orient="records") for name, table in tables.items()}
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(args.json, found)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

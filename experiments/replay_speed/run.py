@@ -15,6 +15,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
+from costmodel.files import write_json
 from costmodel.planner import KernelGraph, replay
 from costmodel.planner._replay import critical_path
 from costmodel.planner.graphs._kernel_graph import (
@@ -58,7 +59,7 @@ def main() -> None:
     costs = [run(kernels, args) for kernels in args.kernels]
     print(table(costs))
     if args.json:
-        args.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=2) + "\n")
+        write_json(args.json, [asdict(cost) for cost in costs])
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from costmodel.dataset import load_dataset
+from costmodel.files import write_json
 from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch, config_batches
@@ -33,7 +34,7 @@ def main() -> None:
         different += int(wrong.sum())
     counts = {"kernels": len(kernels), "different": different, "by field": differing}
     print(json.dumps(counts))
-    options.json.write_text(json.dumps(counts, indent=1) + "\n")
+    write_json(options.json, counts)
 
 
 def recorded_kernels() -> list[Candidate]:

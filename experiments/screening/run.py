@@ -1,7 +1,6 @@
 """Time to screen 100,000 configs, beside TVM's per-store features: see README.md here."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 
 from costmodel.errors import InvalidConfigError
 from costmodel.features._extract import COLUMNS, extract_batch
+from costmodel.files import write_json
 from costmodel.kernels import open_space
 from costmodel.records import Candidate, Platform, Workload, find_device
 from costmodel.records._candidate import ConfigBatch
@@ -34,7 +34,7 @@ def main() -> None:
     results = [screen(Workload.parse(name), options) for name in options.workload or WORKLOADS]
     print_table(results)
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        write_json(options.json, results)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from typing import Any
 from rich.progress import track
 
 from costmodel.dataset import Dataset, Split, SplitRecipe, load_dataset, make_split
-from costmodel.files import write_whole
+from costmodel.files import write_json, write_whole
 from costmodel.records._identity import content_id
 from costmodel.transfer import load_model
 
@@ -81,7 +81,7 @@ def main() -> None:
     print(markdown(table))
     for path, document in ((arguments.json, table), (arguments.curves, drawn)):
         if path:
-            path.write_text(json.dumps(document, indent=2) + "\n")
+            write_json(path, document)
     if arguments.plot:
         # Optuna's Gaussian process searches fewer tasks: a mean over others cannot stand beside these.
         draw({name: curve for name, curve in drawn.items() if name != GP}, arguments.plot)

@@ -16,6 +16,7 @@ from rich.progress import track
 
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import load_dataset
+from costmodel.files import write_json
 from costmodel.search import ModelSampler, Objective, Pool, RandomOrderSampler, tune
 from costmodel.search._objective import ObjectiveName, SearchGoal, fewest_sms
 from costmodel.search._portfolio import best_portfolio, served_s, smallest_portfolio
@@ -42,7 +43,7 @@ def main() -> None:
     summary = {"allowed": allowed(results), "found": searched(results), "between": between(results)}
     print(json.dumps(summary, indent=2))
     if options.json:
-        options.json.write_text(json.dumps({**summary, "workloads": rows}, indent=2) + "\n")
+        write_json(options.json, {**summary, "workloads": rows})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

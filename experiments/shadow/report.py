@@ -13,6 +13,7 @@ import numpy as np
 
 from costmodel.collector import ServiceWatch
 from costmodel.collector.runners._watched_service import p99
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parent))
 from apart import apart_line
@@ -62,7 +63,7 @@ def keep(rows: Rows, requests: np.ndarray, folder: Path) -> None:
         use_dictionary=False,
         column_encoding=dict.fromkeys(UNITS, "DELTA_BINARY_PACKED"),
     )
-    (folder / "result.json").write_text(json.dumps(results(rows, requests), indent=1) + "\n")
+    write_json(folder / "result.json", results(rows, requests))
 
 
 def results(rows: Rows, requests: np.ndarray) -> dict[str, Any]:

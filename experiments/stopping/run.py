@@ -1,7 +1,6 @@
 """What searches cost and find that end where little gain is expected: see README.md here."""
 
 import argparse
-import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from optuna.trial import TrialState
 from rich.progress import track
 
 from costmodel.dataset import SplitRecipe, load_dataset, make_split
+from costmodel.files import write_json
 from costmodel.search import ModelSampler, StopGain
 from costmodel.transfer import load_model
 
@@ -51,7 +51,7 @@ def main() -> None:
     print(table.to_string(index=False), honesty.to_string(index=False), sep="\n\n")
     if options.json:
         result = {"ends": table.to_dict("records"), "expected": honesty.to_dict("records")}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
     if options.plot:
         draw(table, honesty, options.plot)
 

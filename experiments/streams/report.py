@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from contentions import shared_alike
 
+from costmodel.files import write_json
 from costmodel.planner import beside_others, on_best_streams, replay
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S
@@ -39,7 +40,7 @@ def main() -> None:
     args = parser.parse_args()
     found = Measured(args.measured)
     if args.json:
-        args.json.write_text(json.dumps(summary(found), indent=1) + "\n")
+        write_json(args.json, summary(found))
     tables = [live(found), stages(found), fits(found), pairs_of(found), waits(found), chosen_now(found)]
     print(*tables, sep="\n\n")
 

@@ -1,7 +1,6 @@
 """What schedules of kernels on streams are worth, by the planner's own model of a GPU. See README.md."""
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from contentions import shared_alike
 from options import parse_options
 from references import exhaustive_s, stages_s
 
+from costmodel.files import write_json
 from costmodel.planner import KernelGraph, beside_others, on_best_streams, on_streams, replay
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.whatif._schedule import Kernels
@@ -41,7 +41,7 @@ def main() -> None:
         print(f"{name}: {rows[-1]['seconds']}", file=sys.stderr)
     print(table(rows), robustness(rows), sep="\n\n")
     if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows}, indent=1) + "\n")
+        write_json(arguments.json, {"rows": rows})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """Which task of a network should be measured next: see README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from rich.progress import track
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import Dataset, load_dataset
 from costmodel.dataset.splits._final import drop_final_report
+from costmodel.files import write_json
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search, SearchSpace
 from costmodel.service._schedule import RULES, TaskState
@@ -84,7 +84,7 @@ def main() -> None:
     table = summary(pd.DataFrame(rows))
     print(table.to_string(index=False))
     if args.json:
-        args.json.write_text(json.dumps(table.to_dict("records"), indent=1) + "\n")
+        write_json(args.json, table.to_dict("records"))
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,6 @@
 """Savings of synchronised tiles, measured by cuSync and predicted by the planner. See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import pandas as pd
 from cases import POLICIES, SMS, TABLES, WAVE_BOUND, Case, Launch, read_table, same_gpu
 
 from costmodel.arrays import FloatArray
+from costmodel.files import write_json
 from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
 from costmodel.planner._tile_schedule import RowSync, SyncPolicy, TileSync
 
@@ -65,7 +65,7 @@ def main() -> None:
     for name, found in result["savings"].items():
         print(f"\n{name}\n{pd.DataFrame(found).T.round(2).to_string()}")
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        write_json(options.json, result)
     if options.plot:
         draw(cases, ways["costs of the same GPU's other table"][0], options.plot)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.cli._app import app
+from costmodel.files import write_json
 
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
@@ -24,7 +25,7 @@ def main() -> None:
     ]
     print(markdown(rows))
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(options.json, rows)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

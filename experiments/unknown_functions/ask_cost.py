@@ -13,6 +13,7 @@ import optuna
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import TPESampler
 
+from costmodel.files import write_json
 from costmodel.records import Config
 from costmodel.search import DeclaredSpace, ModelSampler
 
@@ -39,7 +40,7 @@ def main() -> None:
     for row in rows:
         print(json.dumps(row))
     if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+        write_json(arguments.json, rows)
 
 
 def cost(trials: int) -> dict[str, float]:

@@ -18,6 +18,7 @@ from rich.progress import track
 sys.path.append(str(Path(__file__).parents[1]))
 from options import parse_options
 
+from costmodel.files import write_json
 from costmodel.search import ModelSampler, PoolSampler
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     found = {"scores": means.reset_index().to_dict("records"), "summary": summarise(means)}
     print(json.dumps(found["summary"], indent=1))
     if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+        write_json(arguments.json, found)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

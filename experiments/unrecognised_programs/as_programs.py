@@ -15,6 +15,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset import Dataset, SplitRecipe, load_dataset, make_split
+from costmodel.files import write_json
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.search import KernelSpace
@@ -44,7 +45,7 @@ def main() -> None:
             means[way.format(learner)] = {"score_at_1": float(found.mean()), "tasks": len(found)}
     print(json.dumps(means, indent=1))
     if args.json:
-        args.json.write_text(json.dumps(means, indent=1) + "\n")
+        write_json(args.json, means)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:

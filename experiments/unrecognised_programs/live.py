@@ -1,7 +1,6 @@
 """Live search for kernels of unrecognised programs beside TVM's stock tuner. See README.md here."""
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from costmodel.files import write_json
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "live_search")]
 from kit.results import markdown_table
@@ -56,7 +57,7 @@ def main() -> None:
     try:
         for program, name, batch in messages(search_all, plan, limit_s=args.time_limit):
             found[program, name].append(without_traces(batch))
-            args.json.write_text(json.dumps(rows(found), indent=1) + "\n")
+            write_json(args.json, rows(found))
     except ProcessFailedError as error:
         print(error, file=sys.stderr, flush=True)
     print(table(rows(found)))

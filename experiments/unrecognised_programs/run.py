@@ -1,7 +1,6 @@
 """How good is the first choice of a model that knows other programs alone? See README.md here."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from costmodel.dataset import load_dataset
 from costmodel.features._extract import COLUMNS
+from costmodel.files import write_json
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.learners import score_at_k
 from costmodel.learners._metrics import expected_score_at_k
@@ -36,7 +36,7 @@ def main() -> None:
     scores = measure(records, models)
     print(table(scores))
     if args.json:
-        args.json.write_text(json.dumps({"score_at_1": scores, "noise": noise(records)}, indent=1) + "\n")
+        write_json(args.json, {"score_at_1": scores, "noise": noise(records)})
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
