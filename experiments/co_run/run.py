@@ -12,16 +12,15 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from costmodel.collector import CpuRunner, CudaRunner
-from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._base import Request
-from costmodel.dataset import Dataset, find_dataset, load_dataset
-from costmodel.dataset.table._read import dataset_from_measurements
+from costmodel.dataset import find_dataset
 from costmodel.files import write_json
 from costmodel.kernels import sample_candidates
 from costmodel.learners import score_at_k
-from costmodel.records import Candidate, Outcome, Platform, Workload, read_records
+from costmodel.records import Candidate, Outcome, Platform, Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.kernels import draw_kernels, load_recorded
 from kit.results import say
 from options import parse_options
 
@@ -72,28 +71,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def recorded(args: argparse.Namespace) -> Kernels:
     """Kernels at random among those that ran wherever they were measured."""
-    data = load(args.data or find_dataset())
-    works = data.rows.groupby("candidate")["latency_s"].max() < np.inf
-    by_workload: Kernels = {}
-    for position in works.index[works]:
-        candidate = data.candidates[position]
-        by_workload.setdefault(candidate.workload.name, []).append(candidate)
-    rng = np.random.default_rng(0)
-    return {
-        name: [by_workload[name][i] for i in rng.permutation(len(by_workload[name]))[: args.kernels]]
-        for name in args.workload or spread(sorted(by_workload), 8)
-    }
-
-
-def load(path: Path) -> Dataset:
-    """The dataset or campaign in a folder."""
-    store = CampaignFolder(path).store
-    return dataset_from_measurements(read_records(store)) if store.exists() else load_dataset(path)
-
-
-def spread(names: Sequence[str], count: int) -> list[str]:
-    """``count`` names at equal distances, so that every kind of operator has its share."""
-    return [names[i] for i in np.unique(np.linspace(0, len(names) - 1, count).round().astype(int))]
+    return draw_kernels(load_recorded(args.data or find_dataset()), args.kernels, args.workload or ())
 
 
 def drawn(runner: CudaRunner | CpuRunner, args: argparse.Namespace) -> Kernels:

@@ -18,12 +18,12 @@ from threading import Event
 from typing import Any
 from unittest import mock
 
-import numpy as np
 from cores import BuilderCores, cores
 from crew import Crew, Tasks, count_lanes, load, measured, opened
 from report import AFTER, AGAIN, ALONE, COUNTED, LANE_ALONE, LANES, TURNS, TURNS_AGAIN, report, tables
 
 from costmodel.collector.runners._mps import MpsDaemon
+from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.kernels import sample_candidates
 from costmodel.records import Candidate, Workload, read_records
@@ -31,6 +31,7 @@ from costmodel.service import JobFile, JobStore
 from costmodel.service._job import TuneSettings
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.kernels import draw_kernels
 from options import parse_options
 
 WINNERS_S = 15.0  # what measuring winners takes
@@ -240,7 +241,10 @@ class Comparison:
         self.daemon = mps_environment(stack) if args.runner == "cuda" else {}
         self._open_crews(stack)
         self._runner = stack.enter_context(opened(args.runner, self._kernels, builders=args.builders))
-        chosen = drawn(self._runner, args) if args.runner == "cpu" else recorded(args)
+        if args.runner == "cpu":
+            chosen = drawn(self._runner, args)
+        else:
+            chosen = draw_kernels(load_dataset(), args.kernels, count=args.tasks)
         built = {name: Event() for name in chosen}
         for name, some in chosen.items():
             self._runner._builders.when_built(some, built[name].set)
@@ -296,25 +300,6 @@ class Comparison:
     def _alone(self, tasks: Tasks, visit: int) -> dict[str, Any]:
         sms = self._args.sms
         return {name: measured(self._runner, some, sms, visit, lane=False) for name, some in tasks.items()}
-
-
-def recorded(args: argparse.Namespace) -> dict[str, list[Candidate]]:
-    """Kernels at random of workloads at equal distances, among those that ran wherever they were measured."""
-    from co_run.run import load as loaded
-    from co_run.run import spread
-
-    from costmodel.dataset import find_dataset
-
-    data = loaded(find_dataset())
-    works = data.rows.groupby("candidate")["latency_s"].max() < np.inf
-    by_workload: dict[str, list[Candidate]] = {}
-    for position in works.index[works]:
-        by_workload.setdefault(data.candidates[position].workload.name, []).append(data.candidates[position])
-    rng = np.random.default_rng(0)
-    return {
-        name: [by_workload[name][i] for i in rng.permutation(len(by_workload[name]))[: args.kernels]]
-        for name in spread(sorted(by_workload), args.tasks)
-    }
 
 
 def drawn(runner: Any, args: argparse.Namespace) -> dict[str, list[Candidate]]:

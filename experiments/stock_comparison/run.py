@@ -19,13 +19,12 @@ import numpy as np
 from stock_search import AnyRunner, Settings, search_stock
 
 from costmodel.collector import CpuRunner, CudaRunner
-from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._base import Request
-from costmodel.dataset import Dataset, find_dataset, load_dataset
-from costmodel.dataset.table._read import dataset_from_measurements
-from costmodel.records import Candidate, Workload, read_records
+from costmodel.dataset import find_dataset
+from costmodel.records import Candidate, Workload
 
 sys.path.append(str(Path(__file__).parents[1]))
+from kit.kernels import load_recorded, spread
 from kit.results import say
 from options import parse_options
 
@@ -102,7 +101,7 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
 
 def make_jobs(args: argparse.Namespace, earlier: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     """One job a workload."""
-    data = load(args.data or find_dataset())
+    data = load_recorded(args.data or find_dataset())
     whole = [i for i, platform in enumerate(data.platforms) if platform.sms_granted == platform.device.sms]
     rows = data.rows[data.rows["platform"].isin(whole) & np.isfinite(data.rows["latency_s"])]
     recorded = {
@@ -120,17 +119,6 @@ def make_jobs(args: argparse.Namespace, earlier: Mapping[str, Mapping[str, Any]]
         found = msgspec.convert(earlier.get(name, {}).get("stock", []), list[Candidate])
         jobs.append(Job(workload, recorded[name], found, args.runner, settings))
     return jobs
-
-
-def load(path: Path) -> Dataset:
-    """The dataset or campaign in a folder."""
-    store = CampaignFolder(path).store
-    return dataset_from_measurements(read_records(store)) if store.exists() else load_dataset(path)
-
-
-def spread(names: Sequence[str], count: int) -> list[str]:
-    """``count`` names at equal distances, so that every kind of operator has its share."""
-    return [names[i] for i in np.unique(np.linspace(0, len(names) - 1, count).round().astype(int))]
 
 
 def compare_apart(job: Job, devices: "SimpleQueue[int]") -> dict[str, Any]:

@@ -107,11 +107,6 @@ def test_co_run_row_says_what_was_planted() -> None:
     ]
 
 
-def test_names_are_taken_at_equal_distances() -> None:
-    assert module("co_run").spread(list("abcdefg"), 3) == ["a", "d", "g"]
-    assert module("co_run").spread(["a", "b"], 8) == ["a", "b"]
-
-
 @pytest.mark.rehearsal
 def test_stock_search_is_compared_with_a_campaign(tmp_path: Path) -> None:
     platform = Platform(Device("A CPU", "cpu", "x86_64", sms=2, clock_mhz=1000.0), "threads", 2, 2)

@@ -150,6 +150,23 @@ def test_a_search_of_records_ends_near_the_best(dataset: Dataset, folds: tuple[F
     assert len(search_recorded(model, X, latency_s, near=np.inf, most=9, least=4)) == 4
 
 
+def test_kernels_are_drawn_of_workloads_at_equal_distances(dataset: Dataset) -> None:
+    from kit.kernels import draw_kernels, spread
+
+    assert spread(list("abcdefg"), 3) == ["a", "d", "g"]
+    assert spread(["a", "b"], 8) == ["a", "b"]
+    drawn = draw_kernels(dataset, 4, count=2)
+    assert list(drawn) == [sorted(WORKLOADS)[0], sorted(WORKLOADS)[-1]]
+    slowest = dataset.rows.groupby("candidate")["latency_s"].max()
+    ran = {dataset.candidates[i].candidate_id for i in slowest.index[np.isfinite(slowest)]}
+    for name, kernels in drawn.items():
+        assert {kernel.workload.name for kernel in kernels} == {name}
+        ids = {kernel.candidate_id for kernel in kernels}
+        assert len(ids) == 4
+        assert ids <= ran
+    assert list(draw_kernels(dataset, 1, [WORKLOADS[1]])) == [WORKLOADS[1]]
+
+
 def test_a_table_aligns_numbers() -> None:
     from kit.results import markdown_table, rounded
 
