@@ -21,6 +21,7 @@ from typing import Any
 import costmodel
 from costmodel.__main__ import main
 from costmodel.collector.runners._watched_service import LatencyLog
+from costmodel.dataset.importers import _trace_worker
 from costmodel.dataset.publish._card import read_card_header
 from costmodel.dataset.splits._file import read_split
 from costmodel.dataset.table._read import load_dataset
@@ -127,6 +128,8 @@ def load_modules(names: Iterable[str]) -> None:
     for name in sorted(set(names)):
         with contextlib.suppress(ImportError):  # what only a package that is loaded otherwise can import
             importlib.import_module(name)
+    if "tvm" in sys.modules:
+        _trace_worker._start = ForkedWorker
     gc.collect()
     caches = [each for each in gc.get_objects() if type(each) is functools._lru_cache_wrapper]
     _CACHES[:] = [each for each in caches if each.__module__.startswith("costmodel") and _is_of_input(each)]
@@ -136,6 +139,53 @@ def load_modules(names: Iterable[str]) -> None:
 def _is_of_input(cache: Any) -> bool:
     """Whether what a cache remembers may be of an input: all but processes, which serve the next one too."""
     return cache.__name__ != "_shared_worker"
+
+
+class ForkedWorker:
+    """A worker for traces that is forked from here, where TVM is loaded, as ``TraceWorker`` uses its process.
+
+    To load TVM takes most of the time of a command that reads traces.
+    """
+
+    def __init__(self) -> None:
+        questions, answers = os.pipe(), os.pipe()
+        self.returncode: int | None = None
+        self._id = os.fork()
+        if not self._id:
+            for descriptor, end in enumerate((questions[0], answers[1], os.open(os.devnull, os.O_WRONLY))):
+                os.dup2(end, descriptor)
+            os.closerange(
+                3, 1024
+            )  # a pipe ends once all of its ends are closed
+            resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+            sys.stdin = os.fdopen(0)
+            _trace_worker._serve()
+            os._exit(0)
+        os.close(questions[0])
+        os.close(answers[1])
+        self.stdin, self.stdout = os.fdopen(questions[1], "wb"), os.fdopen(answers[0], "rb")
+        self.stdout.readline()  # that it is ready
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        self._wait(os.WNOHANG)
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it."""
+        if self.poll() is None:
+            os.kill(self._id, signal.SIGKILL)
+
+    def communicate(self) -> None:
+        """Wait for its end."""
+        for pipe in (self.stdin, self.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._wait(0)
+
+    def _wait(self, options: int) -> None:
+        if self.returncode is None and (ended := os.waitpid(self._id, options))[0]:
+            self.returncode = os.waitstatus_to_exitcode(ended[1])
 
 
 def run(
