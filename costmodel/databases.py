@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError
+from costmodel.reading import check_place
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -25,7 +26,7 @@ def parse_database(place: str, what: str = "A database", *, endings: Sequence[st
         endings: What a path may end in, for messages.
 
     Raises:
-        CostModelError: If it is neither.
+        CostModelError: If it is neither, or the path is that of a folder, a device or a pipe.
 
     Example:
         >>> parse_database("out/50%.db", "A study").database
@@ -42,6 +43,7 @@ def parse_database(place: str, what: str = "A database", *, endings: Sequence[st
                 f"{what} must be a file that ends in {', '.join(endings)}, or a URL such as "
                 f"postgresql://host/name, but got {place!r}."
             )
+        check_place(place, what)
         return URL.create("sqlite", database=place)
     try:
         url = make_url(place)
@@ -49,4 +51,6 @@ def parse_database(place: str, what: str = "A database", *, endings: Sequence[st
         raise CostModelError(
             f"{what} must be at a URL such as postgresql://host/name, but got {place}: {error}."
         ) from None
+    if url.drivername.partition("+")[0] == "sqlite" and url.database:
+        check_place(url.database, what)
     return url.set(drivername="postgresql+psycopg2") if url.drivername == "postgresql" else url

@@ -1,7 +1,9 @@
 """Files that are written completely or not at all, and names that survive a power failure."""
 
+import errno
 import os
 import shlex
+import shutil
 import socket
 import stat
 import tempfile
@@ -47,16 +49,34 @@ def cache_folder(name: str) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "costmodel" / name
 
 
+def is_stream(path: Path) -> bool:
+    """Tell whether what is written goes into what is there: a device, a pipe, or this process's output.
+
+    A file that took its place would leave the whole machine without ``/dev/null``.
+    """
+    opened = str(path).startswith(("/dev/fd/", "/dev/std", "/proc/"))  # which may stand for a file
+    return exists(path) and not is_folder(path) and (opened or not is_file(path))
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.
 
     It lies in a hidden folder beside ``path``, whose own folder is made. Where the block raises, or writes no
-    file, nothing changes. What a killed process left half written goes when the file is written again.
+    file, nothing changes. What a killed process left half written goes when the file is written again. Into a
+    stream it is copied.
 
     Raises:
         OSError: It cannot be written.
     """
+    if is_stream(path):
+        with tempfile.TemporaryDirectory() as folder:
+            partial = Path(folder, "partial")
+            yield partial
+            if exists(partial):
+                with partial.open("rb") as written, path.open("ab", buffering=0) as stream:
+                    shutil.copyfileobj(written, stream)
+        return
     make_folder(path.parent)
     # No name of a host has a tilde, so that none begins like another.
     held = HeldFolder(f".{path.name}.partial~{socket.gethostname()}~", path.parent)
@@ -166,6 +186,10 @@ def check_writable(path: Path, *, folder: bool = False) -> None:
     if is_folder(path) != folder and exists(path):
         there, needed = ("a file", "a folder") if folder else ("a folder", "a file")
         raise CostModelError(f"{path} must be {needed} to write, but {there} is there: name another.")
+    if is_stream(path):
+        if not os.access(path, os.W_OK):
+            raise CostModelError(f"Cannot write {path}: {os.strerror(errno.EACCES)}. Name another place.")
+        return
     above = next(parent for parent in (path, *path.absolute().parents) if exists(parent))
     if is_file(above) and above != path:
         raise CostModelError(f"Cannot write {path}: {above} is a file, not a folder. Name another place.")

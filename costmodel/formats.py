@@ -202,6 +202,36 @@ FORMATS = (
         ),
     ),
     FileFormat(
+        "workbook",
+        "a workbook of a spreadsheet",
+        "Save its sheet as CSV.",
+        lambda h: h.data.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in h.data,
+    ),
+    FileFormat(
+        "packed",
+        "a file packed by zstd, bzip2 or xz",
+        "Unpack it first: gzip alone is unpacked here.",
+        lambda h: h.data.startswith((b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ\0")),
+    ),
+    FileFormat(
+        "archive",
+        "an archive of several files",
+        "Unpack it first, and name one of them.",
+        lambda h: h.data[257:262] == b"ustar" or h.data.startswith((b"7z\xbc\xaf", b"Rar!")),
+    ),
+    FileFormat(
+        "picture",
+        "a picture",
+        "Name the file with the numbers that it shows.",
+        lambda h: h.data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
+    ),
+    FileFormat(
+        "safetensors",
+        "tensors of a network",
+        "Its kernels are known by a trace of a run.",
+        lambda h: h.data[8:10] == b'{"' and int.from_bytes(h.data[:8], "little") < 2**32,
+    ),
+    FileFormat(
         "model",
         "a zip file, as those of models are",
         "`costmodel model info FILE` reads models.",
@@ -210,7 +240,8 @@ FORMATS = (
     FileFormat(
         "sqlite",
         "an SQLite database",
-        "`--store FILE` reads those of jobs.",
+        "`--store FILE` reads those of jobs. `nsys stats --report cuda_gpu_trace --format csv FILE` makes a "
+        "table of one of Nsight Systems, which `costmodel plan` reads.",
         lambda h: h.begins("sqlite format"),
     ),
     FileFormat(

@@ -92,7 +92,7 @@ def refusing(where: object, what: str, remedy: str = "", *, form: str = "") -> I
         said = f"Cannot read {shorten(where)}: {reason}. {remedy}"
         raise CostModelError(said.rstrip()) from error
     except Exception as error:  # decoders document few of the exceptions that damaged bytes make them raise
-        looks = _looks(where, what, form) if isinstance(where, Path) else ""
+        looks = say_looks(where, what, form) if isinstance(where, Path) else ""
         said = f"{shorten(where)} must be {what}, but: {_reason(error)}. {looks or remedy}"
         raise CostModelError(said.rstrip()) from error
 
@@ -109,12 +109,32 @@ def open_regular(path: Path, buffering: int = -1) -> Any:
         ValueError: No file can have this name.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    mode = os.fstat(descriptor).st_mode
+    try:
+        _check_regular(os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb", buffering=buffering)  # noqa: PTH123 (a descriptor; its caller closes it)
+
+
+def check_place(path: Path | str, what: str) -> None:
+    """Check that a file that another library opens, and may write beside, is a regular one or is not there.
+
+    Args:
+        path: The file.
+        what: See ``refusing``.
+
+    Raises:
+        CostModelError: It is a folder, a device or a pipe, or no file can have this name.
+    """
+    with refusing(path, what), suppress(FileNotFoundError):
+        _check_regular(os.stat(path).st_mode)  # noqa: PTH116 (of a text too)
+
+
+def _check_regular(mode: int) -> None:
     for is_of_kind, name in _KINDS.items():
         if is_of_kind(mode):
-            os.close(descriptor)
             raise OSError(0, name)
-    return open(descriptor, "rb", buffering=buffering)  # noqa: PTH123 (a descriptor; its caller closes it)
 
 
 @contextmanager
@@ -149,6 +169,25 @@ def detect(path: Path | str) -> FileFormat | None:
     """
     with refusing(path, "a file"):
         return detect_format(_head(Path(path)))
+
+
+def say_looks(path: Path, what: str, form: str = "") -> str:
+    """Say what a file looks like, and what can be done with it.
+
+    Args:
+        path: The file.
+        what: What it must be; see ``refusing``, as ``form``.
+        form: Key of a format that is no more than what it must be.
+
+    Returns:
+        One or two sentences; none if it looks like what it must be, or like nothing that is known.
+    """
+    found = None
+    with suppress(OSError, ValueError):  # it may be the file that cannot be read
+        found = detect_format(_head(path))
+    if found is None or found.key == form or found.name in what:
+        return ""
+    return f"It looks like {found.name}. {found.use}".rstrip().replace("FILE", str(path))
 
 
 def read_bytes(path: Path | str, what: str, *, remedy: str = "", most_bytes: int = MOST_BYTES) -> bytes:
@@ -347,13 +386,3 @@ def _reason(error: Exception) -> str:
     if said.startswith("Exceeds the limit"):  # Python's words for int("1" * 5000)
         return "a whole number has thousands of digits"
     return shorten(said.rstrip("."), 300) or type(error).__name__
-
-
-def _looks(path: Path, what: str, form: str) -> str:
-    """What a file looks like, and what can be done with it; empty if it looks like what it must be."""
-    found = None
-    with suppress(OSError, ValueError):  # it may be the file that cannot be read
-        found = detect_format(_head(path))
-    if found is None or found.key == form or found.name in what:
-        return ""
-    return f"It looks like {found.name}. {found.use}".rstrip().replace("FILE", str(path))

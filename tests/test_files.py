@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import tomllib
@@ -227,3 +228,21 @@ def test_what_another_host_writes_is_left_alone(tmp_path: Path, monkeypatch: pyt
     theirs.__exit__(None, None, None)
     assert path.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_written_goes_into_a_device_or_a_pipe_and_not_in_its_place(tmp_path):
+    """A terminal stands for every device: only root could lose another, such as /dev/null."""
+    screen, terminal = os.openpty()
+    device = Path(os.ttyname(terminal))
+    check_writable(device)
+    write_whole(device, b"seen")
+    assert os.read(screen, 10) == b"seen"
+    assert stat.S_ISCHR(device.stat().st_mode)
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        write_whole(tmp_path / name, b"read")
+        assert os.read(reader, 10) == b"read"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert (tmp_path / "link").is_symlink()

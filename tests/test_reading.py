@@ -204,6 +204,26 @@ HEADS = {
 }
 
 
+PACKED = {
+    "archive": b"a.txt".ljust(257, b"\0") + b"ustar\0",
+    "model": b"PK\x03\x04" + b"\0" * 30 + b"model.json",
+    "packed": b"\x28\xb5\x2f\xfd" + b"\0" * 30,
+    "picture": b"\x89PNG\r\n\x1a\n",
+    "safetensors": (30).to_bytes(8, "little") + b'{"weight": {"dtype": "F16"}}',
+    "sqlite": b"SQLite format 3\0",
+    "workbook": b"PK\x03\x04" + b"\0" * 30 + b"[Content_Types].xml",
+}
+
+
+@pytest.mark.parametrize("key", PACKED)
+def test_formats_that_are_no_text_are_told_by_their_first_bytes(file, key):
+    file.write_bytes(PACKED[key])
+    found = detect(file)
+    assert found is not None
+    assert found.key == key
+    assert found.use
+
+
 @pytest.mark.parametrize("key", HEADS)
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_formats_are_told_by_their_first_bytes(file, key, pack):

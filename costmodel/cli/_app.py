@@ -1,6 +1,9 @@
 """The application: its commands, and how it ends."""
 
 import errno
+import sys
+import threading
+from _thread import interrupt_main
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -155,4 +158,13 @@ def _root(
 def main() -> None:
     """Run the command line; exits with 0, with 2 on wrong input, with 130 when interrupted."""
     log_printable()
+    sys.unraisablehook = _interrupt_again
     app(prog_name="costmodel")
+
+
+def _interrupt_again(ignored: Any) -> None:
+    """Deliver Ctrl-C again, a moment later, that came while a callback of Python ran, which ignores it."""
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, interrupt_main).start()
+    else:
+        sys.__unraisablehook__(ignored)

@@ -15,6 +15,7 @@ from optuna.trial import TrialState
 
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
+from costmodel.reading import check_place
 from costmodel.records._candidate import Config
 from costmodel.search.samplers._turns import give_up, is_abandoned
 from costmodel.search.spaces._base import SearchSpace
@@ -70,6 +71,7 @@ def _storage(place: str | None) -> BaseStorage | None:
         return None
     path = Path(place)
     if "://" not in place and path.suffix in _JOURNALS:
+        check_place(path, "a study")
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))

@@ -1,7 +1,10 @@
 import errno
 import os
+import signal
 import subprocess
 import sys
+import time
+import weakref
 
 import pytest
 from command_line import find
@@ -144,6 +147,25 @@ def test_an_interrupt_before_a_command_begins_is_a_sentence(monkeypatch, capsys)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_app, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        run_program()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "Interrupted. No command was running.\n"
+
+
+def test_an_interrupt_that_python_would_ignore_is_delivered_again(monkeypatch, capsys):
+    class Held:
+        """Ends while a weak reference to it has a callback, which Ctrl-C hits."""
+
+    def command(**_):
+        held = Held()
+        reference = weakref.ref(held, lambda _: signal.raise_signal(signal.SIGINT))
+        del held
+        assert reference() is None
+        time.sleep(10.0)
+
+    monkeypatch.setattr(_app, "app", command)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
     with pytest.raises(SystemExit) as ended:
         run_program()
     assert ended.value.code == 130

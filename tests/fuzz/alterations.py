@@ -124,10 +124,16 @@ CHANGES: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 SWELLING = 200
 
 
-def make_special(path: Path, rng: random.Random) -> str:
-    """Put something that is no file in the place of one; what it is."""
+def make_special(path: Path, rng: random.Random, *, waits: bool = True) -> str:
+    """Put something that is no file in the place of one; what it is.
+
+    Args:
+        path: The file.
+        rng: Chooses what.
+        waits: Whether it may be a pipe, of which whoever writes waits for a reader.
+    """
     path.unlink(missing_ok=True)
-    kind = rng.choice(("folder", "pipe", "socket", "device", "loop", "nowhere"))
+    kind = rng.choice(("folder", "socket", "device", "loop", "nowhere", *(("pipe",) if waits else ())))
     if kind == "folder":
         path.mkdir()
     elif kind == "pipe":

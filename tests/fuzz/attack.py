@@ -31,7 +31,7 @@ from fuzz.harness import CALLS, Verdict, load_modules, load_package, run, run_to
 from costmodel.dataset.table._files import hash_file
 
 # Of a hundred inputs, how many are no altered file.
-_SPECIAL, _ODD_NAMES, _SIGNALS = 4, 3, 6
+_SPECIAL, _ODD_NAMES, _ODD_OUTPUTS, _SIGNALS = 4, 3, 2, 6
 _MOST_SHOWN = 20
 # Inputs whose commands run in one process, until one of them does not hold.
 _TOGETHER = 8
@@ -141,7 +141,10 @@ class Attack:
             done = make_special(folder / target.file, rng)
         elif draw < _SPECIAL + _ODD_NAMES:
             done, arguments[rng.randrange(1, len(arguments))] = "odd name", odd_name(rng)
-        elif draw < _SPECIAL + _ODD_NAMES + _SIGNALS and target.arguments[0] not in CALLS:
+        elif draw < _SPECIAL + _ODD_NAMES + _ODD_OUTPUTS and target.arguments[0] not in CALLS:
+            done = f"output to a {make_special(folder / 'odd.json', rng, waits=False)}"
+            arguments += ["--json", "odd.json"]
+        elif draw < _SPECIAL + _ODD_NAMES + _ODD_OUTPUTS + _SIGNALS and target.arguments[0] not in CALLS:
             after_s, signal_ = rng.random() * 0.5, rng.choice((signal.SIGINT, signal.SIGINT, signal.SIGKILL))
             done = signal_.name
         else:

@@ -154,9 +154,7 @@ class ForkedWorker:
         if not self._id:
             for descriptor, end in enumerate((questions[0], answers[1], os.open(os.devnull, os.O_WRONLY))):
                 os.dup2(end, descriptor)
-            os.closerange(
-                3, 1024
-            )  # a pipe ends once all of its ends are closed
+            os.closerange(3, 1024)  # a pipe ends once all of its ends are closed
             resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
             sys.stdin = os.fdopen(0)
             _trace_worker._serve()
@@ -212,8 +210,8 @@ def run(
         os._exit(_do(functools.partial(_call, arguments, imported), folder, said))
     status, peak_bytes = _wait(child, after_s, signal_)
     seconds = time.monotonic() - started
-    text = said.read_text(errors="replace")
-    said.unlink()
+    text = said.read_text(errors="replace") if said.exists() else ""  # it may be killed before
+    said.unlink(missing_ok=True)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     return Verdict(
         _fault(status, text, peak_bytes, after_s, signal_), text[-3000:], seconds, status == 2 << 8

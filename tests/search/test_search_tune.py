@@ -1,6 +1,8 @@
 import logging
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import optuna
@@ -296,6 +298,16 @@ def test_a_study_that_was_altered_is_refused_in_a_sentence(records, pool, oracle
         connection.commit()
     with pytest.raises(CostModelError, match=r"[Ss]tudy"):
         tune(CountingRunner(records), ModelSampler(pool, oracle), 5, study=open_study(str(place), "s"))
+
+
+@pytest.mark.parametrize("name", ["s.db", "s.log", "sqlite:///s.db"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "device"])
+def test_a_database_is_a_regular_file_or_is_made(tmp_path, monkeypatch, name, kind):
+    monkeypatch.chdir(tmp_path)
+    make = {"folder": Path.mkdir, "pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero")}
+    make[kind](Path(name.rpartition("/")[2]))
+    with pytest.raises(CostModelError, match=r"Is a directory|a named pipe|a device"):
+        open_study(name, "s")
 
 
 def test_a_storage_that_fails_amid_a_search_says_what_is_kept(records, pool, oracle, tmp_path):

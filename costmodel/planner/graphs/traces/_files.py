@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from costmodel.planner.graphs.traces._events import (
     parse_number,
     read_whole,
 )
-from costmodel.reading import Stream, detect, open_unpacked, refusing
+from costmodel.reading import Stream, open_unpacked, refusing, say_looks
 
 _WHAT, _REMEDY = "a trace", "Record it with torch.profiler and export_chrome_trace."
 _CHUNK = 1 << 16
@@ -54,17 +53,9 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     if not trace.events:
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
-            f"{path} has no event.{_looks(path)} Export it again."
+            f"{path} has no event. {say_looks(path, _WHAT, 'chrome-trace') or 'Export it again.'}"
         )
     return trace
-
-
-def _looks(path: Path) -> str:
-    """What the file looks like, if it is of another format that is known."""
-    found = None
-    with suppress(CostModelError):
-        found = detect(path)
-    return f" It looks like {found.name}." if found and found.key != "chrome-trace" else ""
 
 
 def _content(file: Stream, findings: FaultCounts) -> bytes:
