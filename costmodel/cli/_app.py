@@ -1,9 +1,9 @@
 """The application: its commands, and how it ends."""
 
 import errno
+import signal
 import sys
 import threading
-from _thread import interrupt_main
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -165,6 +165,7 @@ def main() -> None:
 def _interrupt_again(ignored: Any) -> None:
     """Deliver Ctrl-C again, a moment later, that came while a callback of Python ran, which ignores it."""
     if issubclass(ignored.exc_type, KeyboardInterrupt):
-        threading.Timer(0.01, interrupt_main).start()
+        main_thread = threading.main_thread().ident
+        threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(ignored)
