@@ -166,6 +166,6 @@ def _interrupt_again(ignored: Any) -> None:
     """Deliver Ctrl-C again, a moment later, that came while a callback of Python ran, which ignores it."""
     if issubclass(ignored.exc_type, KeyboardInterrupt):
         main_thread = threading.main_thread().ident
-        threading.Timer(0.01, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+        threading.Timer(0.1, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(ignored)

@@ -161,7 +161,7 @@ def explaining_failures(place: str) -> Iterator[None]:
             f"The job store {place} must be as `costmodel jobs` writes it, but {error}. Restore it from a "
             "copy, or begin another store."
         ) from error
-    except (SQLAlchemyError, ModuleNotFoundError) as error:
+    except (SQLAlchemyError, UnicodeDecodeError, ModuleNotFoundError) as error:  # names that are not UTF-8
         raise explain_failure(place, error) from error
 
 

@@ -310,3 +310,12 @@ def test_a_store_that_holds_anything_in_its_columns_is_refused_in_a_sentence(tmp
         connection.commit()
     with pytest.raises(CostModelError, match="must be as `costmodel jobs` writes it, but a row has"):
         store.list()
+
+
+def test_a_store_whose_schema_is_no_text_is_refused_in_a_sentence(tmp_path):
+    path = tmp_path / "jobs.db"
+    JobStore(str(path))
+    damaged = path.read_bytes().replace(b"begun FLOAT", b"begun (LOAT")  # a message names the table then
+    path.write_bytes(damaged.replace(b"costmodel_leases", b"costmodel_lease\xbc"))
+    with pytest.raises(CostModelError, match=r"must be a database that answers, but: .*utf-8"):
+        JobStore(str(path)).list()
