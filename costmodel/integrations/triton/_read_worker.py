@@ -22,7 +22,7 @@ import msgspec
 from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.triton._lower import lower_source
 from costmodel.kernels.triton._read import ReadLaunch, read_texts, write_text
-from costmodel.kernels.triton._walk import Argument, Array
+from costmodel.kernels.triton._values import Argument, Array
 
 _NO_TIME = Reading(note="There was no time left to read it.")
 _DIED = Reading(note="Triton's compiler ended its process.")

@@ -26,7 +26,7 @@ from costmodel.kernels.triton._lower import (
     target_of,
 )
 from costmodel.kernels.triton._read import ReadLaunch, cached_text, read_kernel
-from costmodel.kernels.triton._walk import Argument, Array
+from costmodel.kernels.triton._values import Argument, Array
 
 FOLDER = "read"
 _DEFAULT_WARPS = 4

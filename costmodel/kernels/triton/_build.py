@@ -35,7 +35,7 @@ from costmodel.kernels.triton._family import (
 )
 from costmodel.kernels.triton._lower import Lowering, Specialization, make_source, target_of
 from costmodel.kernels.triton._read import ReadLaunch, read_kernel
-from costmodel.kernels.triton._walk import Argument, Array
+from costmodel.kernels.triton._values import Argument, Array
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._live import most_live
-from costmodel.kernels.triton._walk import Array, Value, Walk
+from costmodel.kernels.triton._values import Array, Value
+from costmodel.kernels.triton._walk import Walk
 
 SECTOR_BITS = 256
 SPECIAL = frozenset(
@@ -224,7 +225,7 @@ def _access_facts(accesses: Sequence[Access], walk: Walk, warps: int) -> dict[st
         "tile_bytes": max((each.type.bytes for each in loads), default=0.0),
         "atomics": atomic_count,
         "atomic_sectors": _sum(atomics, lambda each: each.sectors),
-        "atomics_per_address": atomic_count * math.prod(walk.grid) / changed
+        "atomics_per_address": atomic_count * math.prod(walk.rules.grid) / changed
         if changed
         else float(bool(atomics)),
         "masked_share": 1.0 - _sum((*loads, *stores), lambda each: each.bytes) / whole if whole else 0.0,

@@ -17,7 +17,8 @@ from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._lower import LoweredTexts, Lowering, lower_kernel
 from costmodel.kernels.triton._program_facts import ProgramCounter
 from costmodel.kernels.triton._thread_facts import ThreadCounter
-from costmodel.kernels.triton._walk import Argument, Counter, Walk
+from costmodel.kernels.triton._values import Argument, Rules
+from costmodel.kernels.triton._walk import Counter, Walk
 
 # Places of the programs that stand for all, where the place decides what a program does.
 _PLACES = (1 / 6, 1 / 2, 5 / 6)
@@ -61,9 +62,8 @@ def _walked(module: Module, launch: ReadLaunch, *, with_layouts: bool) -> dict[s
         counter: Counter = ProgramCounter(launch.warps)
         if with_layouts:
             counter = ThreadCounter(Layouts(module.layouts, launch.warps))
-        walk = Walk(
-            module, launch.arguments, launch.grid, (x, y, z), counter, follows_tensors=not with_layouts
-        )
+        rules = Rules(launch.grid, (x, y, z), follows_tensors=not with_layouts)
+        walk = Walk(module, launch.arguments, rules, counter)
         walk.run()
         found.append(counter.facts(walk))
         if not walk.depends_on_program or math.prod(launch.grid) == 1:

@@ -11,7 +11,8 @@ from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._live import most_live
 from costmodel.kernels.triton._program_facts import CONVERSIONS, SPECIAL
-from costmodel.kernels.triton._walk import Value, Walk
+from costmodel.kernels.triton._values import Value
+from costmodel.kernels.triton._walk import Walk
 
 _WIDEST_BYTES = 16
 _COPY = "ttg.async_copy_global_to_local"

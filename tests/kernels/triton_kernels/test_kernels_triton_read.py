@@ -8,7 +8,7 @@ import pytest
 from costmodel.kernels._read_facts import ReadFacts
 from costmodel.kernels.triton._lower import LoweredTexts
 from costmodel.kernels.triton._read import ReadLaunch, read_texts
-from costmodel.kernels.triton._walk import Array
+from costmodel.kernels.triton._values import Array
 
 pytestmark = pytest.mark.white_box
 
