@@ -3,7 +3,7 @@
 import sys
 
 
-def main() -> None:
+def run_program() -> None:
     """Run the command line; Ctrl-C while it is imported, or after a command, ends it with a sentence too."""
     try:
         from costmodel.cli._app import main as run
@@ -15,4 +15,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_program()

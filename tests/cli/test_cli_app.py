@@ -10,7 +10,7 @@ import pytest
 from command_line import find
 
 from costmodel import __version__
-from costmodel.__main__ import main as run_program
+from costmodel.__main__ import run_program
 from costmodel.cli import _app, main
 from costmodel.records import _device_table
 

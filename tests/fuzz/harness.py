@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import costmodel
-from costmodel.__main__ import main
+from costmodel.__main__ import run_program
 from costmodel.collector.runners._watched_service import LatencyLog
 from costmodel.dataset.importers import _trace_worker
 from costmodel.dataset.publish._card import read_card_header
@@ -225,7 +225,7 @@ def _call(arguments: Sequence[str], imported: Path | None) -> None:
             CALLS[arguments[0]](*map(Path, arguments[1:]))
         else:
             sys.argv = ["costmodel", *arguments]
-            main()
+            run_program()
     except CostModelError as error:  # of a call: the command line tells its own
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(2)
