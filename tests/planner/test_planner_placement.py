@@ -1,5 +1,7 @@
 """Placements against every placement there is, and what cannot be placed."""
 
+import signal
+import threading
 from math import inf
 
 import numpy as np
@@ -11,6 +13,7 @@ from costmodel.planner import Node, PlacementDevice, PlacementProblem, place
 from costmodel.planner.placement import _place
 from costmodel.planner.placement._place import judge_placement
 from costmodel.planner.placement._problem import slices
+from costmodel.planner.placement._solver import Scale, import_cp_model, solve
 
 pytestmark = pytest.mark.white_box
 
@@ -154,3 +157,17 @@ def test_without_the_solver_prefixes_are_taken(monkeypatch: pytest.MonkeyPatch) 
         place(chain(3), method="cp-sat")
     monkeypatch.setattr(_place, "has_solver", lambda: False)
     assert place(chain(3)).method == "prefixes"
+
+
+def test_ctrl_c_ends_a_search_and_whatever_follows() -> None:
+    """Of equations that take hours (Cornuéjols and Dawande's market split)."""
+    model, rng = import_cp_model().CpModel(), np.random.default_rng(0)
+    chosen = [model.new_bool_var("") for _ in range(40)]
+    for weights in rng.integers(0, 100, (5, 40)).tolist():
+        model.add(sum(w * x for w, x in zip(weights, chosen, strict=True)) == sum(weights) // 2)
+    main_thread = threading.main_thread().ident
+    threading.Timer(0.5, signal.pthread_kill, (main_thread, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        solve(model, Scale(1.0), 10.0, 0)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """What the models for CP-SAT share: blocks of nodes, kinds of devices, costs as integers, the solver."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -206,11 +207,25 @@ def solve(model: Any, scale: Scale, time_limit_s: float, seed: int) -> Solved:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_time_in_seconds = max(time_limit_s, 0.0)
-    status = solver.solve(model)
+    solver.parameters.catch_sigint_signal = (
+        False  # its handler ends early and stays in the place of ours
+    )
+    status = _interruptible(solver, model)
     if status == cp_model.INFEASIBLE:
         return Solved(None, inf)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     return Solved(solver if found else None, max(solver.best_objective_bound, 0.0) * scale.unit)
+
+
+def _interruptible(solver: Any, model: Any) -> Any:
+    """Solve beside this thread, which Ctrl-C could not reach in CP-SAT."""
+    with ThreadPoolExecutor(1) as beside:
+        solved = beside.submit(solver.solve, model)
+        try:
+            return solved.result()
+        except BaseException:
+            solver.stop_search()
+            raise
 
 
 class Slots:
