@@ -207,9 +207,8 @@ def solve(model: Any, scale: Scale, time_limit_s: float, seed: int) -> Solved:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
     solver.parameters.max_time_in_seconds = max(time_limit_s, 0.0)
-    solver.parameters.catch_sigint_signal = (
-        False  # its handler ends early and stays in the place of ours
-    )
+    # CP-SAT's handler would take Ctrl-C for a wish to end early, and stay in the place of Python's.
+    solver.parameters.catch_sigint_signal = False
     status = _interruptible(solver, model)
     if status == cp_model.INFEASIBLE:
         return Solved(None, inf)
