@@ -7,7 +7,6 @@ from functools import cached_property
 
 HEAD_BYTES = 64 * 2**10
 # What stands first, behind comments: a table or a key; an item or a key.
-_TOML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:\[\[?[A-Za-z][\w.\"-]*\]|[\w.\"-]+ *= *\S)")
 _YAML = re.compile(r"(?:\s*#[^\n]*\n)*\s*(?:---|- \w|[\w.\"-]+:\s)")
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 

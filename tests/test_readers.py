@@ -12,13 +12,12 @@ from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._table_rows import read_column_map
 from costmodel.dataset.publish._card import read_card_header
-from costmodel.dataset.sources._base import ReadOptions
-from costmodel.dataset.sources._platform_file import read_platform_file
+from costmodel.dataset.sources._base import ReadOptions, read_platform_file
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.kernels.cuda._description import read_description
 from costmodel.planner.graphs._json_graph import read_graph
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.placement._problem import read_placement
 from costmodel.records._device_table import read_devices
 from costmodel.records._store import RecordStore, read_records

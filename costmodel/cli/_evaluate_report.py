@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from costmodel.cli._output import console, print_line, print_table, titled_table
+from costmodel.cli._output import console, print_line, print_table
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,39 +39,38 @@ def print_report(report: "EvaluationReport") -> None:
         console.print(SHOTS_NOTE)
 
 
-def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
+def _score_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> TextTable:
     from costmodel.evaluation._judge import KS
 
-    table = _table(
-        f"{report.split}: median (10th percentile) over {summary[0]['tasks']} tasks",
-        [f"Score@{k}" for k in KS],
-    )
+    rows = []
     for entry in summary:
         scores = [entry[f"score_at_{k}"] for k in KS]
-        table.add_row(entry["learner"], *(f"{score['median']:.3f} ({score['p10']:.3f})" for score in scores))
-    return table
+        cells = (f"{score['median']:.3f} ({score['p10']:.3f})" for score in scores)
+        rows.append((entry["learner"], *cells))
+    title = f"{report.split}: median (10th percentile) over {summary[0]['tasks']} tasks"
+    return TextTable(title, ("learner", *(f"Score@{k}" for k in KS)), rows)
 
 
-def _budget_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
+def _budget_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> TextTable:
     wide = report.by_budget().pivot_table(
         index="learner", columns="sms_granted", values="gap_recovered", dropna=False, sort=False
     )
     budgets = report.partial_budgets
-    table = _table("Budget gap recovered, by SMs granted", [*map(str, budgets), "pooled [95 %]"])
+    rows = []
     for entry in summary:
         gaps = [_gap(gap) for gap in wide.loc[entry["learner"], budgets]]
-        table.add_row(entry["learner"], *gaps, _with_ends(entry, "gap_recovered", _gap))
-    return table
+        rows.append((entry["learner"], *gaps, _with_ends(entry, "gap_recovered", _gap)))
+    header = ("learner", *map(str, budgets), "pooled [95 %]")
+    return TextTable("Budget gap recovered, by SMs granted", header, rows)
 
 
-def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> Table:
-    headers = ("Score@1 [95 %]", "runs", "N_eps", "latency error", "bias", "learning s")
-    table = _table("Means and costs", headers)
+def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]) -> TextTable:
+    header = ("learner", "Score@1 [95 %]", "runs", "N_eps", "latency error", "bias", "learning s")
+    rows = []
     for entry in summary:
         name, score = entry["learner"], entry["score_at_1"]
         low, high = score["mean_ci95"]
-        table.add_row(
-            name,
+        cells = (
             f"{score['mean']:.3f} [{low:.2f}, {high:.2f}]",
             _spread(entry["runs"]["score_at_1"]),
             _number(entry["n_eps"], ".1f"),
@@ -80,14 +78,15 @@ def _cost_table(report: "EvaluationReport", summary: Sequence[Mapping[str, Any]]
             _number(entry["latency_bias"], ".2f"),
             _number(report.seconds.get(name, math.nan), ".1f"),
         )
-    return table
+        rows.append((name, *cells))
+    return TextTable("Means and costs", header, rows)
 
 
-def _comparison_table(report: "EvaluationReport", baseline: str) -> Table:
+def _comparison_table(report: "EvaluationReport", baseline: str) -> TextTable:
     from costmodel.evaluation._judge import KS
 
-    headers = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
-    table = _table(f"Against {baseline} on the same tasks: mean difference, and win rate", headers)
+    header = [f"Score@{k} {what}" for k in KS[:3] for what in ("gain [95 %]", "wins")]
+    rows = []
     for entry in report.against():
         cells = []
         for found in (entry[f"score_at_{k}"] for k in KS[:3]):
@@ -96,27 +95,32 @@ def _comparison_table(report: "EvaluationReport", baseline: str) -> Table:
                 f"{found['mean_difference']:+.3f} [{low:+.3f}, {high:+.3f}]",
                 f"{found['win_rate']:.0%}",
             ]
-        table.add_row(entry["learner"], *cells)
-    return table
+        rows.append((entry["learner"], *cells))
+    title = f"Against {baseline} on the same tasks: mean difference, and win rate"
+    return TextTable(title, ("learner", *header), rows)
 
 
-def _coverage_tables(report: "EvaluationReport") -> list[Table]:
+def _coverage_tables(report: "EvaluationReport") -> list[TextTable]:
     """Coverage and width: over all tasks and by device, then by SM budget; a row a number of measurements."""
     found = report.by_coverage()
     devices, budgets = (
         sorted(found.loc[found["by"] == by, "of"].unique()) for by in ("device", "sms_granted")
     )
-    headers = ["n", "all [95 %]", "width", *devices]
-    overall = _table("Coverage of intervals after n measurements (width: high / low)", headers)
-    by_budget = _table("Coverage of intervals (width), by SMs granted", ["n", *map(str, budgets)])
+    overall, by_budget = [], []
     for learner, rows in found.groupby("learner", sort=False):
         for shots, group in rows.groupby("shots"):
             of = {(row["by"], row["of"]): row for row in group.to_dict("records")}
             start, every = (str(learner), str(shots)), of["all", ""]
             cells = (_with_ends(every, "coverage", "{:.1%}".format), _number(every["interval_width"], ".2f"))
-            overall.add_row(*start, *cells, *(_cover(of.get(("device", device))) for device in devices))
-            by_budget.add_row(*start, *(_cover(of.get(("sms_granted", sms))) for sms in budgets))
-    return [overall, by_budget]
+            overall.append((*start, *cells, *(_cover(of.get(("device", device))) for device in devices)))
+            by_budget.append((*start, *(_cover(of.get(("sms_granted", sms))) for sms in budgets)))
+    header = ("learner", "n", "all [95 %]", "width", *devices)
+    return [
+        TextTable("Coverage of intervals after n measurements (width: high / low)", header, overall),
+        TextTable(
+            "Coverage of intervals (width), by SMs granted", ("learner", "n", *map(str, budgets)), by_budget
+        ),
+    ]
 
 
 def _cover(found: Mapping[Any, Any] | None) -> str:
@@ -124,20 +128,24 @@ def _cover(found: Mapping[Any, Any] | None) -> str:
     return "-" if found is None else f"{found['coverage']:.0%} ({found['interval_width']:.1f})"
 
 
-def _shots_tables(report: "EvaluationReport") -> list[Table]:
+def _shots_tables(report: "EvaluationReport") -> list[TextTable]:
     assert report.few_shot
     found, first = report.by_shots(), report.few_shot.first
     shots = [str(number) for number in report.few_shot.shots]
-    scores = _table(
-        f"Score after measurements, {first} first: best measured (+1)", [*shots, "N 5 %", "N 1 %"]
-    )
-    gaps = _table(f"Budget gap recovered after measurements, {first} first [95 %]", shots)
+    scores, gaps = [], []
     for name, rows in found.groupby("learner", sort=False):
         ends = [_number(rows[column].iloc[-1], ".1f") for column in ("n_eps", "n_eps_1")]
         pairs = zip(rows["score_after"], rows["score_at_1"], strict=True)
-        scores.add_row(str(name), *(f"{_number(after, '.3f')} ({more:.3f})" for after, more in pairs), *ends)
-        gaps.add_row(str(name), *(_with_ends(row, "gap_recovered", _gap) for row in rows.to_dict("records")))
-    return [scores, gaps] if report.partial_budgets else [scores]
+        cells = (f"{_number(after, '.3f')} ({more:.3f})" for after, more in pairs)
+        scores.append((str(name), *cells, *ends))
+        recovered = (_with_ends(row, "gap_recovered", _gap) for row in rows.to_dict("records"))
+        gaps.append((str(name), *recovered))
+    title = f"Score after measurements, {first} first: best measured (+1)"
+    tables = [TextTable(title, ("learner", *shots, "N 5 %", "N 1 %"), scores)]
+    if report.partial_budgets:
+        title = f"Budget gap recovered after measurements, {first} first [95 %]"
+        tables.append(TextTable(title, ("learner", *shots), gaps))
+    return tables
 
 
 def _print_novelty(report: "EvaluationReport") -> None:
@@ -155,14 +163,6 @@ def _print_novelty(report: "EvaluationReport") -> None:
             "is not worth more than a repeated measurement.",
             style="yellow",
         )
-
-
-def _table(title: str, headers: Sequence[str]) -> Table:
-    table = titled_table(title)
-    table.add_column("learner")
-    for header in headers:
-        table.add_column(header, justify="right")
-    return table
 
 
 def _with_ends(entry: "Mapping[Any, Any] | pd.Series[Any]", name: str, form: Any) -> str:

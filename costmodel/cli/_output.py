@@ -22,6 +22,7 @@ from rich.text import Text
 from costmodel import files
 from costmodel.printable import make_printable
 from costmodel.reading import exists, is_folder
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import Split
@@ -93,11 +94,12 @@ def log_printable() -> None:
     warnings.showwarning = _print_warning
 
 
-def print_table(table: Table) -> None:
+def print_table(table: TextTable | Table) -> None:
     """Print a table under its title; one that is too wide in parts, which all begin with its first column."""
-    if table.title:
-        print_line(str(table.title), "bold")
-    for part in _parts(table):
+    shown = _rich_table(table) if isinstance(table, TextTable) else table
+    if shown.title:
+        print_line(str(shown.title), "bold")
+    for part in _parts(shown):
         console.print(part)
 
 
@@ -116,6 +118,22 @@ def write_json(path: Path | None, obj: Any) -> None:
 def _print_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     """Print a warning as ``warnings.showwarning`` does."""
     print(make_printable(f"{category.__name__}: {message}", keep_lines=True), file=sys.stderr)
+
+
+def _rich_table(table: TextTable) -> Table:
+    """The table for a terminal; one without names of columns is of facts, each after its bold name."""
+    shown = titled_table(table.title)
+    shown.show_header = any(table.header)
+    for name, letter in zip(table.header, table.form, strict=True):
+        is_text = letter == "w"
+        shown.add_column(
+            name, justify="right" if letter == "r" else "left", overflow="fold" if is_text else "ellipsis"
+        )
+    if not shown.show_header:
+        shown.columns[0].style = "bold"
+    for row in table.rows:
+        shown.add_row(*row)
+    return shown
 
 
 def _parts(table: Table) -> Iterator[Table]:

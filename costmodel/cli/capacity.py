@@ -15,7 +15,8 @@ from costmodel.cli._options import (
     output_option,
     seed_option,
 )
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.service._simulate import Simulated
@@ -152,23 +153,14 @@ def _counts(text: str, option: str) -> list[int]:
 def _print(found: "list[Simulated]") -> None:
     from costmodel.service._simulate import enough_builders
 
-    table = titled_table("What they come to")
-    for name in (
-        "GPUs",
-        "builders",
-        "kernels\nan hour",
-        "minutes",
-        "builders\nused",
-        "GPUs\nused",
-        "engine\nused",
-    ):
-        table.add_column(name, justify="right")
-    table.add_column("held up by")
+    used = ("builders\nused", "GPUs\nused", "engine\nused")
+    header = ("GPUs", "builders", "kernels\nan hour", "minutes", *used, "held up by")
+    rows = []
     for one in found:
         uses = [f"{100 * use:.0f} %" for use in (one.builder_use, one.gpu_use, one.engine_use)]
         rate, minutes = f"{one.kernels_per_hour:,.0f}", f"{one.seconds / 60:,.1f}"
-        table.add_row(str(one.gpus), str(one.builders), rate, minutes, *uses, one.limit)
-    print_table(table)
+        rows.append((str(one.gpus), str(one.builders), rate, minutes, *uses, one.limit))
+    print_table(TextTable("What they come to", header, rows, "rrrrrrrl"))
     for gpus, line in groupby(found, key=lambda one: one.gpus):
         points = list(line)
         if len(points) > 1:

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, number_option, output_option
-from costmodel.cli._output import print_line, print_table, resumable, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, resumable, write_json
+from costmodel.report._page import TextTable
 from costmodel.report._progress import duration
 
 app = CommandGroup()
@@ -52,19 +53,16 @@ def plan(
     from costmodel.collector.campaign._progress import estimate_campaign
 
     estimate = estimate_campaign(config, builders=builders, devices=devices)
-    table = titled_table(f"{config}, build processes: {estimate.builders}, devices: {estimate.devices}")
-    table.add_column("what")
-    table.add_column("estimate", justify="right")
-    for what, value in (
+    rows = (
         ("workloads", f"{estimate.workloads:,}"),
         ("kernels", f"{estimate.kernels:,}"),
         ("measurements", f"{estimate.measurements:,}"),
         ("drawing and building", duration(estimate.build_s)),
         ("on the device", duration(estimate.device_s)),
         ("in all, as both overlap", duration(estimate.total_s)),
-    ):
-        table.add_row(what, value)
-    print_table(table)
+    )
+    title = f"{config}, build processes: {estimate.builders}, devices: {estimate.devices}"
+    print_table(TextTable(title, ("what", "estimate"), rows))
     write_json(json, estimate)
 
 
@@ -187,7 +185,7 @@ def propose(
     - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
       chooses 24 kernels of each of 500 workloads, which `collect run` with this file and folder measures.
     """
-    from costmodel.tuning._propose import propose as choose
+    from costmodel.tuning._collect import propose as choose
 
     with resumable():
         found = choose(config, out, model, device=device, workers=workers)
@@ -211,12 +209,8 @@ def status(
     from costmodel.collector.campaign._progress import campaign_status
 
     found = campaign_status(out)
-    table = titled_table(f"{out}: {found.measured:,} of {found.expected:,} first visits")
-    table.add_column("workload")
-    for name in ("rounds", "kernels", "measured", "missing", "repeats", "failed"):
-        table.add_column(name, justify="right")
-    for w in found.workloads:
-        counts = (w.rounds, w.kernels, w.measured, w.missing, w.repeats, w.failed)
-        table.add_row(w.workload, *map(str, counts))
-    print_table(table)
+    counted = ("rounds", "kernels", "measured", "missing", "repeats", "failed")
+    rows = [(each.workload, *(str(getattr(each, name)) for name in counted)) for each in found.workloads]
+    title = f"{out}: {found.measured:,} of {found.expected:,} first visits"
+    print_table(TextTable(title, ("workload", *counted), rows))
     write_json(json, found)

@@ -7,7 +7,8 @@ import msgspec
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.records._device_table import KnownDevice
@@ -70,32 +71,18 @@ def show(
 def _print_devices(entries: "list[KnownDevice]") -> None:
     from costmodel.records._peak_rates import peak_rates
 
-    table = titled_table(f"{len(entries)} devices")
-    for name in ("device", "architecture"):
-        table.add_column(name)
-    for name in ("SMs", "MHz", "fp32\nTFLOPS", "Tensor\nTFLOPS", "GB/s"):
-        table.add_column(name, justify="right")
-    for entry in entries:
-        device, rates = entry.device, peak_rates(entry.device)
-        table.add_row(
-            device.name,
-            device.architecture,
-            str(device.sms),
-            f"{device.clock_mhz:.0f}",
-            _known(rates.fp32_tflops),
-            _known(rates.tensor_tflops),
-            _known(rates.bandwidth_gb_s),
-        )
-    print_table(table)
+    header = ("device", "architecture", "SMs", "MHz", "fp32\nTFLOPS", "Tensor\nTFLOPS", "GB/s")
+    rows = []
+    for device in (entry.device for entry in entries):
+        found = peak_rates(device)
+        rates = map(_known, (found.fp32_tflops, found.tensor_tflops, found.bandwidth_gb_s))
+        rows.append((device.name, device.architecture, str(device.sms), f"{device.clock_mhz:.0f}", *rates))
+    print_table(TextTable(f"{len(entries)} devices", header, rows, "llrrrrr"))
 
 
 def _print_entry(entry: "KnownDevice", rates: "PeakRates") -> None:
     device = entry.device
-    table = titled_table(device.name)
-    table.show_header = False
-    table.add_column()
-    table.add_column(overflow="fold")
-    for label, value in (
+    facts = (
         ("vendor", entry.vendor),
         ("architecture", device.architecture),
         ("also called", ", ".join(entry.aliases) or "-"),
@@ -110,9 +97,8 @@ def _print_entry(entry: "KnownDevice", rates: "PeakRates") -> None:
         ("shared memory of an SM", _known(device.shared_bytes_per_sm / 2**10, "KiB")),
         ("registers of an SM", _known(device.registers_per_sm)),
         ("threads, blocks of an SM", f"{device.max_threads_per_sm}, {device.max_blocks_per_sm}"),
-    ):
-        table.add_row(label, value)
-    print_table(table)
+    )
+    print_table(TextTable(device.name, ("", ""), facts, "lw"))
     print_line(f"Source: {entry.source}")
 
 

@@ -12,6 +12,7 @@ from costmodel.cli._options import CommandGroup, JsonOption
 from costmodel.cli._output import print_line, print_markdown, print_table, titled_table, write_json
 from costmodel.cli._tracking import ExperimentOption, Tracking, TrackingUriOption, open_tracker
 from costmodel.errors import CostModelError
+from costmodel.report._page import TextTable
 from costmodel.report._progress import duration
 
 if TYPE_CHECKING:
@@ -103,15 +104,8 @@ def _took(run: "RunRecord") -> str:
 
 
 def _print_pairs(title: str, pairs: Mapping[str, str]) -> None:
-    if not pairs:
-        return
-    table = titled_table(title)
-    table.show_header = False
-    table.add_column("", style="bold")
-    table.add_column("", overflow="fold")
-    for name, value in pairs.items():
-        table.add_row(name, value)
-    print_table(table)
+    if pairs:
+        print_table(TextTable(title, ("", ""), list(pairs.items()), "lw"))
 
 
 def _side_by_side(title: str, runs: "Sequence[RunRecord]", differences: "Sequence[Difference]") -> Table:

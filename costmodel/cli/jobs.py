@@ -14,7 +14,8 @@ from costmodel.cli._options import (
     count_option,
     output_option,
 )
-from costmodel.cli._output import print_line, print_table, resumable, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, resumable, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.service._job import JobFile
@@ -118,17 +119,13 @@ def list_(*, store: StoreOption = _STORE, json: JsonOption = None) -> None:
     - `costmodel jobs list`
     """
     jobs = _opened(store, create=False).list()
-    table = titled_table(f"{store}, jobs: {len(jobs)}")
-    for column in ("id", "state", "submitter"):
-        table.add_column(column, justify="right" if column == "id" else "left")
-    table.add_column("job", overflow="fold")
-    for column in ("priority", "tasks done", "trials", "latency us"):
-        table.add_column(column, justify="right")
+    header = ("id", "state", "submitter", "job", "priority", "tasks done", "trials", "latency us")
+    rows = []
     for job in jobs:
         done = sum(task.state == "done" for task in job.tasks)
         cells = (job.priority, f"{done}/{len(job.tasks)}", _trials(job), _microseconds(job.latency_s))
-        table.add_row(str(job.id), job.state, job.submitter, job.name, *map(str, cells))
-    print_table(table)
+        rows.append((str(job.id), job.state, job.submitter, job.name, *map(str, cells)))
+    print_table(TextTable(f"{store}, jobs: {len(jobs)}", header, rows, "rllwrrrr"))
     write_json(json, jobs)
 
 
@@ -141,16 +138,14 @@ def show(id_: IdArgument, *, store: StoreOption = _STORE, json: JsonOption = Non
     - `costmodel jobs show 3 --json out/job.json` writes the kernels found.
     """
     job = _opened(store, create=False).show(id_)
-    table = titled_table(f"Job {job.id}, {job.name}: {job.state}, {job.rule} on {job.runner}")
-    table.add_column("task", overflow="fold")
-    for column in ("weight", "state", "trials", "best us", "leases", "deaths"):
-        table.add_column(column, justify="right")
-    table.add_column("worker")
+    header = ("task", "weight", "state", "trials", "best us", "leases", "deaths", "worker")
+    rows = []
     for task in job.tasks:
         best = _microseconds(task.best_s[-1] if task.best_s else None)
         counts = (f"{task.weight:g}", task.state, task.trials, best, task.leases, task.deaths)
-        table.add_row(task.name, *map(str, counts), task.worker or "")
-    print_table(table)
+        rows.append((task.name, *map(str, counts), task.worker or ""))
+    title = f"Job {job.id}, {job.name}: {job.state}, {job.rule} on {job.runner}"
+    print_table(TextTable(title, header, rows, "wrrrrrrl"))
     for task in job.tasks:
         said = task.error or (task.answer.sentences[0] if task.answer else "")
         if said:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, dims_of, seed_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.tuning._kernels import KernelEntry, KernelsCheck
@@ -106,14 +107,15 @@ def check(
 
 
 def _print_entries(entries: "list[KernelEntry]") -> None:
-    table = titled_table("Kernels")
-    table.add_column("source, family")
-    table.add_column("configs", justify="right")
-    table.add_column("workload")
-    for entry in entries:
-        count = "-" if entry.configs is None else f"{entry.configs:,}"
-        table.add_row(f"{entry.source} {entry.name}".rstrip(), count, entry.workload)
-    print_table(table)
+    rows = [
+        (
+            f"{entry.source} {entry.name}".rstrip(),
+            "-" if entry.configs is None else f"{entry.configs:,}",
+            entry.workload,
+        )
+        for entry in entries
+    ]
+    print_table(TextTable("Kernels", ("source, family", "configs", "workload"), rows, "lrl"))
 
 
 def _print_check(found: "KernelsCheck") -> None:
@@ -138,23 +140,15 @@ def _print_check(found: "KernelsCheck") -> None:
 
 
 def _print_failures(title: str, failures: dict[str, int]) -> None:
-    if not failures:
-        return
-    table = titled_table(title)
-    table.add_column("configs", justify="right")
-    table.add_column("why", overflow="fold")
-    for why, count in list(failures.items())[:_SHOWN]:
-        table.add_row(str(count), why)
-    print_table(table)
+    if failures:
+        rows = [(str(count), why) for why, count in list(failures.items())[:_SHOWN]]
+        print_table(TextTable(title, ("configs", "why"), rows, "rw"))
 
 
 def _print_measured(found: "KernelsCheck") -> None:
-    table = titled_table("on the GPU, the fastest first")
-    table.add_column("us", justify="right")
-    table.add_column("outcome")
-    table.add_column("config", overflow="fold")
+    rows = []
     for each in sorted(found.measured, key=lambda each: each.latency_s)[:_SHOWN]:
         latency = f"{each.latency_s * 1e6:.3g}" if each.latencies_s else "-"
         decisions = " ".join(f"{name}={value}" for name, value in each.candidate.config.decisions.items())
-        table.add_row(latency, f"{each.outcome} {each.error}".rstrip(), decisions)
-    print_table(table)
+        rows.append((latency, f"{each.outcome} {each.error}".rstrip(), decisions))
+    print_table(TextTable("on the GPU, the fastest first", ("us", "outcome", "config"), rows, "rlw"))

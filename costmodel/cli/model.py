@@ -17,7 +17,8 @@ from costmodel.cli._options import (
     output_option,
     seed_option,
 )
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,16 +38,15 @@ def print_sweep(title: str, table: "pd.DataFrame", names: Sequence[str], ends: s
         names: The quantities that are swept.
         ends: What the interval is called.
     """
-    shown = titled_table(title)
-    for name in (*names, "latency", *([ends] if "low_s" in table else []), "x"):
-        shown.add_column(name, justify="right")
+    header = (*names, "latency", *([ends] if "low_s" in table else []), "x")
+    rows = []
     first = table["latency_s"].iloc[0]
     for row in table.to_dict("records"):
         interval = [f"{row['low_s'] * 1e6:,.1f} - {row['high_s'] * 1e6:,.1f} us"] if "low_s" in table else []
         quantities = [f"{row[name]:g}" for name in names]
         speedup = f"{row.get('speedup', first / row['latency_s']):.2f}"
-        shown.add_row(*quantities, f"{row['latency_s'] * 1e6:,.1f} us", *interval, speedup)
-    print_table(shown)
+        rows.append((*quantities, f"{row['latency_s'] * 1e6:,.1f} us", *interval, speedup))
+    print_table(TextTable(title, header, rows, "r" * len(header)))
 
 
 app = CommandGroup()
@@ -224,18 +224,14 @@ def _sweep(
 
 
 def _print_card(file: Path, card: "ModelCard") -> None:
-    table = titled_table(str(file))
-    table.show_header = False
-    table.add_column("", style="bold")
-    table.add_column("", overflow="fold")
-    table.add_row("model", _named(card.model))
+    facts = [("model", _named(card.model))]
     about = msgspec.structs.asdict(card.metadata)
     for name, value in {**about, "devices": [device.name for device in card.metadata.devices]}.items():
         is_long = isinstance(value, list | tuple) and len(value) > 4
         shown = value[:16] if name == "dataset_sha256" else f"{len(value)}" if is_long else _readable(value)
-        table.add_row(name.replace("_", " "), shown)
-    table.add_row("size", f"{card.bytes / 1e6:.2f} MB")
-    print_table(table)
+        facts.append((name.replace("_", " "), shown))
+    facts.append(("size", f"{card.bytes / 1e6:.2f} MB"))
+    print_table(TextTable(str(file), ("", ""), facts, "lw"))
 
 
 def _named(description: dict[str, Any]) -> str:
@@ -262,23 +258,18 @@ def _print_ranking(title: str, ranking: "pd.DataFrame") -> None:
     shared = [note for note in notes[0] if note and all(note in each for each in notes)]
     own = [NOTE_SEPARATOR.join(note for note in each if note not in shared) for each in notes]
     columns = {
-        "latency": "latency_s" in ranking,
-        "90 % interval": "low_s" in ranking,
-        "": "unfamiliarity" in ranking,
-        "note": any(own),
-        "config": True,
+        "rank": "r",
+        **({"latency": "r"} if "latency_s" in ranking else {}),
+        **({"90 % interval": "r"} if "low_s" in ranking else {}),
+        **({"": "l"} if "unfamiliarity" in ranking else {}),
+        **({"note": "w"} if any(own) else {}),
+        "config": "w",
     }
-    table = titled_table(title)
-    table.add_column("rank", justify="right")
-    for name in (name for name, shown in columns.items() if shown):
-        is_number, is_text = name.startswith(("lat", "90")), name in ("note", "config")
-        table.add_column(
-            name, justify="right" if is_number else "left", overflow="fold" if is_text else "ellipsis"
-        )
+    rows = []
     for rank, (row, note) in enumerate(zip(ranking.to_dict("records"), own, strict=True), 1):
-        cells = {**_cells(row), "note": note}
-        table.add_row(str(rank), *(cells[name] for name, shown in columns.items() if shown))
-    print_table(table)
+        cells = {"rank": str(rank), "note": note, **_cells(row)}
+        rows.append([cells[name] for name in columns])
+    print_table(TextTable(title, tuple(columns), rows, "".join(columns.values())))
     if shared:
         print_line(f"Note: {NOTE_SEPARATOR.join(shared)}. Check a few by measuring them.")
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from costmodel.cli._options import JsonOption, count_option, number_option, seed_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
 from costmodel.errors import CostModelError
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.planner.placement._place import Placement
@@ -113,14 +114,12 @@ def _sms(text: str) -> tuple[int, ...]:
 
 
 def _print(found: "Placement") -> None:
-    table = titled_table(f"{found.objective}, {'contiguous' if found.contiguous else 'not contiguous'}")
-    table.add_column("device")
-    for name in ("load", "compute", "transfer", "GB", "nodes"):
-        table.add_column(name, justify="right")
+    title = f"{found.objective}, {'contiguous' if found.contiguous else 'not contiguous'}"
+    rows = []
     for each in found.loads:
         numbers = (f"{value:.4g}" for value in (each.load, each.compute, each.transfer, each.memory / 1e9))
-        table.add_row(each.device, *numbers, str(len(each.nodes)))
-    print_table(table)
+        rows.append((each.device, *numbers, str(len(each.nodes))))
+    print_table(TextTable(title, ("device", "load", "compute", "transfer", "GB", "nodes"), rows))
     what = "Busiest device" if found.objective == "throughput" else "One sample"
     proof = (
         "proven optimal"

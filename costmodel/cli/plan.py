@@ -19,15 +19,15 @@ from costmodel.cli._options import (
 )
 from costmodel.cli._output import print_line, print_table, titled_table, write_json
 from costmodel.cli.model import print_sweep
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
     from costmodel.planner._latencies import Latencies
-    from costmodel.planner._plan import Plan
+    from costmodel.planner._plan import Plan, SweptPlan
     from costmodel.planner._rank import Ranking
-    from costmodel.planner._sweep_plan import SweptPlan
 
 # Names of kernels in C++ have hundreds of characters: they are broken to lines of at least so many.
 _NAME_WIDTH = 40
@@ -188,8 +188,8 @@ def plan(
     - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     """
     from costmodel.planner._plan import plan as run_plan
-    from costmodel.planner._sweep_plan import sweep_plan
-    from costmodel.planner.graphs._relax import is_module_place
+    from costmodel.planner._plan import sweep_plan
+    from costmodel.planner.graphs._json_graph import is_module_place
 
     latencies = _opened(
         learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
@@ -262,24 +262,22 @@ def _opened(
     learn_from: str | None, model: Path | None, device: str | None, *, is_needed: bool
 ) -> "Latencies | None":
     """What kernels of workloads take; None where nothing was asked that needs it."""
-    from costmodel.planner._predicted import open_latencies
+    from costmodel.planner._latencies import open_latencies
 
     asked = is_needed or any(each is not None for each in (learn_from, model, device))
     return open_latencies(learn_from, model=model, device=device) if asked else None
 
 
 def _print_ranking(ranking: "Ranking", top: int) -> None:
-    table = titled_table("What to tune next, by what the whole gains")
-    table.add_column("workload", overflow="fold")
-    for name in ("SMs", "calls", "now us", "best us", "of the path %", "gain us", "gain %"):
-        table.add_column(name, justify="right")
-    table.add_column("best is")
+    counted = ("SMs", "calls", "now us", "best us", "of the path %", "gain us", "gain %")
+    rows = []
     for row in ranking.table.head(top).to_dict(orient="records"):
         numbers = (row["sms"], row["calls"], *(f"{1e6 * row[name]:,.1f}" for name in ("now_s", "best_s")))
         gains = (f"{1e6 * row['gain_s']:,.1f}", f"{100 * row['gain_share']:.1f}")
         share = f"{100 * row['critical_share']:.1f}"
-        table.add_row(row["workload"], *map(str, (*numbers, share, *gains)), row["origin"])
-    print_table(table)
+        rows.append((row["workload"], *map(str, (*numbers, share, *gains)), row["origin"]))
+    title = "What to tune next, by what the whole gains"
+    print_table(TextTable(title, ("workload", *counted, "best is"), rows, "wrrrrrrrl"))
     print_line(
         f"{ranking.known_share:.0%} of the time of kernels is of these. With all of them "
         f"{1e6 * ranking.together_s:,.1f} us instead of {1e6 * ranking.makespan_s:,.1f} us."
@@ -291,7 +289,8 @@ def _print_ranking(ranking: "Ranking", top: int) -> None:
 def _print(found: "Plan", top: int) -> None:
     for sentence in found.inspection.sentences():
         print_line(sentence, "yellow")
-    print_table(_summary(found))
+    columns = ("", "before", "after") if found.is_changed else ("", "replayed")
+    print_table(TextTable(f"{found.name}: {len(found.before.graph):,} tasks", columns, found.shown()))
     for sentence in found.assumptions:
         print_line(f"Assumed: {sentence}")
     print_table(_critical_path(found.critical_path.by_name().head(top), found.is_changed))
@@ -304,16 +303,6 @@ def _between(found: "Plan") -> str:
         return ""
     most, least = (found.before.makespan_s / seconds for seconds in found.ends_s)
     return f", between {least:.2f}x and {most:.2f}x"
-
-
-def _summary(found: "Plan") -> "Table":
-    table = titled_table(f"{found.name}: {len(found.before.graph):,} tasks")
-    table.add_column("")
-    for column in ("before", "after") if found.is_changed else ("replayed",):
-        table.add_column(column, justify="right")
-    for row in found.shown():
-        table.add_row(*row)
-    return table
 
 
 def _critical_path(rows: "pd.DataFrame", is_changed: bool) -> "Table":

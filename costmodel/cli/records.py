@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, number_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.records._forget import Forgotten
@@ -97,14 +98,10 @@ def _decision(text: str) -> tuple[str, str]:
 def _print_forgotten(found: "Forgotten", dry_run: bool) -> None:
     count = len(found.measurements)
     if count:
-        table = titled_table("to forget" if dry_run else "forgotten")
-        for name in ("kernel", "outcome"):
-            table.add_column(name, overflow="fold")
-        table.add_column("measurements", justify="right")
         kinds = Counter((each.candidate.workload.kind, each.outcome.value) for each in found.measurements)
-        for (kind, outcome), number in sorted(kinds.items()):
-            table.add_row(kind, outcome, str(number))
-        print_table(table)
+        rows = [(kind, outcome, str(number)) for (kind, outcome), number in sorted(kinds.items())]
+        title = "to forget" if dry_run else "forgotten"
+        print_table(TextTable(title, ("kernel", "outcome", "measurements"), rows, "wwr"))
     if dry_run:
         print_line(f"{count} measurements would be forgotten, {found.kept} would stay.")
     elif count:

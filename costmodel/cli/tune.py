@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +29,7 @@ from costmodel.cli._options import (
     service_watch_of,
     share_of,
 )
-from costmodel.cli._output import print_line, print_table, resumable, titled_table, watch_output, write_json
+from costmodel.cli._output import print_line, print_table, resumable, watch_output, write_json
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -396,11 +397,6 @@ def _print(result: "TuneResult") -> None:
     """Print what measured, the trials, the chosen kernels, and the answer with where it came from."""
     print_line(result.search.provenance.runner)
     for table in result.tables:
-        shown = titled_table("")
-        for name in table.header:
-            shown.add_column(name, justify="left" if name == "grid x block" else "right")
-        for row in table.rows:
-            shown.add_row(*row)
-        print_table(shown)
+        print_table(replace(table, title=""))
     for sentence in result.answer:
         print_line(sentence)

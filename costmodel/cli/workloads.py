@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, seed_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.workloads._catalogue import CatalogueEntry, Extraction
@@ -110,29 +111,22 @@ def sample(
 
 
 def _print_catalogue(entries: "list[CatalogueEntry]") -> None:
-    table = titled_table(f"{len(entries)} workloads")
-    for name, justify in (("workload", "left"), ("MFLOP", "right"), ("MB", "right"), ("launches", "left")):
-        is_text = name == "launches"
-        table.add_column(name, justify=justify, overflow="fold" if is_text else "ellipsis")  # type: ignore[arg-type]
+    rows = []
     for entry in entries:
         launches = ", ".join(f"{count} in {network}" for network, count in entry.networks.items())
         flops, moved = entry.workload.flops, entry.workload.min_bytes
-        table.add_row(entry.workload.name, f"{flops / 1e6:,.1f}", f"{moved / 1e6:,.1f}", launches)
-    print_table(table)
+        rows.append((entry.workload.name, f"{flops / 1e6:,.1f}", f"{moved / 1e6:,.1f}", launches))
+    header = ("workload", "MFLOP", "MB", "launches")
+    print_table(TextTable(f"{len(entries)} workloads", header, rows, "lrrw"))
 
 
 def _print_extraction(extraction: "Extraction") -> None:
-    table = titled_table(f"{extraction.network}, {extraction.dtype}")
-    table.add_column("launches", justify="right")
-    table.add_column("kernel")
-    for name, count in extraction.workloads.items():
-        table.add_row(str(count), name)
-    for name, count in extraction.left_out.items():
-        table.add_row(str(count), f"{name} (no workload)")
-    if extraction.left_out:
-        table.caption = (
+    found = [(str(count), name) for name, count in extraction.workloads.items()]
+    others = [(str(count), f"{name} (no workload)") for name, count in extraction.left_out.items()]
+    title = f"{extraction.network}, {extraction.dtype}"
+    print_table(TextTable(title, ("launches", "kernel"), [*found, *others], "rl"))
+    if others:
+        print_line(
             "No workload: the plug-in for TVM leaves these to TVM's evolution, and ranks what that lowers by "
             "its launches."
         )
-        table.caption_justify = "left"
-    print_table(table)

@@ -32,9 +32,9 @@ from costmodel.dataset.table._files import (
     remove_other_files,
     write_checksums,
 )
+from costmodel.dataset.table._parquet import DatasetWriter
 from costmodel.dataset.table._read import DatasetLike, Track, check_dataset, show_nothing
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._write import DatasetWriter
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.reading import exists

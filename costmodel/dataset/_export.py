@@ -17,17 +17,17 @@ import numpy as np
 from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
 from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers._t4 import show_result
+from costmodel.dataset.sources._base import SUFFIX
 from costmodel.dataset.sources._entry import KEY, attach_records
-from costmodel.dataset.sources._platform_file import SUFFIX
 from costmodel.dataset.sources._source import RecordSpool
+from costmodel.dataset.table._parquet import write_parquet
 from costmodel.dataset.table._read import DatasetLike, Track, iter_records, show_nothing
 from costmodel.dataset.table._records import Records
-from costmodel.dataset.table._write import write_parquet
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.files import write_whole
 from costmodel.kernels.metaschedule._database_json import database_record, database_workload
-from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.kernels.metaschedule._target import make_target
+from costmodel.kernels.metaschedule._source import open_space
+from costmodel.kernels.metaschedule._tvm_start import make_target
 from costmodel.reading import exists
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement

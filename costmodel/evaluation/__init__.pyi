@@ -1,5 +1,5 @@
 from ._cross_validate import cross_validate as cross_validate
 from ._cross_validate import evaluate_across as evaluate_across
-from ._few_shot import FewShot as FewShot
+from ._judge import FewShot as FewShot
 from ._judge import judge as judge
 from ._report import EvaluationReport as EvaluationReport

@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from costmodel.arguments import MOST_SEED
 from costmodel.errors import CostModelError
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import RANDOM
+from costmodel.evaluation._judge import RANDOM, FewShot
 from costmodel.evaluation._sides import SharedTasks
 from costmodel.features._extract import COLUMNS
 from costmodel.files import find_config

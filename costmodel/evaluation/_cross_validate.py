@@ -11,19 +11,21 @@ import pandas as pd
 
 from costmodel.arrays import FloatArray
 from costmodel.columns import Column
-from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.splits._folds import Fold, draw_rows, select_whole_device
-from costmodel.dataset.splits._make import Split, SplitRecipe, make_split
+from costmodel.dataset.splits._make import Split, SplitRecipe, drop_final_report, make_split
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
 from costmodel.evaluation._judge import (
     KS,
     RANDOM,
     WHOLE_DEVICE,
+    FewShot,
+    Fixed,
     TestedTask,
     judge,
     judge_random,
+    measure_at_random,
+    measure_in_turn,
     prediction_at,
     tested_tasks,
     whole_device_latency,

@@ -12,8 +12,7 @@ import pandas as pd
 from costmodel.errors import CostModelError
 from costmodel.evaluation import _statistics
 from costmodel.evaluation._draw import plot_report
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, FewShot
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
 from costmodel.report._page import TextTable
@@ -319,6 +318,5 @@ def _note(report: EvaluationReport, summary: list[dict[str, Any]]) -> str:
                 "" if pd.isna(entry["gap_recovered"]) else f"{entry['gap_recovered']:.2f}",
             )
         )
-    table = TextTable("", ("learner", "Score@1 [95 %]", "Score@10", "gap recovered"), rows)
-    shown = table.to_markdown(is_text=True)
-    return f"**{report.split}**: means over {summary[0]['tasks']} tasks\n\n{shown}\n\n{NOTE}"
+    table = TextTable("", ("learner", "Score@1 [95 %]", "Score@10", "gap recovered"), rows, "llll")
+    return f"**{report.split}**: means over {summary[0]['tasks']} tasks\n\n{table.to_markdown()}\n\n{NOTE}"

@@ -22,8 +22,8 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, Values, columns_of, values_of
-from costmodel.kernels.metaschedule.launches._step import BlockStep, step_of
-from costmodel.kernels.metaschedule.launches._tiles import (
+from costmodel.kernels.metaschedule._tiled_launch import BlockStep, step_of
+from costmodel.kernels.metaschedule._tiles import (
     count_at,
     count_contiguous,
     count_within,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.features._config import CONFIG_COLUMNS, config_values
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.records._candidate import Candidate, ConfigBatch, KernelLaunch, config_batches
 
 Launches = Literal["estimated", "lowered"]

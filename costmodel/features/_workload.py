@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from costmodel.arrays import FloatArray
 from costmodel.features._feature import Feature, columns_of, values_of
-from costmodel.kernels.metaschedule.launches._tiles import epilogue_costs
+from costmodel.kernels.metaschedule._tiles import epilogue_costs
 from costmodel.records._program_facts import FAMILIES, ProgramFacts
 from costmodel.records._workload import DTYPE_BYTES, Workload
 

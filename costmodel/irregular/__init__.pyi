@@ -1,5 +1,5 @@
-from ._block_size import occupancy_block_size as occupancy_block_size
 from ._histogram import Histogram as Histogram
+from ._simulator import occupancy_block_size as occupancy_block_size
 from ._simulator import shard as shard
 from ._simulator import simulate as simulate
 from .balanced import Pattern as Pattern

@@ -1,4 +1,4 @@
-"""The call behind ``costmodel plan``: a graph before and after what-if transforms."""
+"""The calls behind ``costmodel plan``: a graph before and after what-if transforms, or on other devices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,26 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.planner._latencies import Latencies
-from costmodel.planner._predicted import open_latencies
+from costmodel.planner._latencies import Latencies, open_latencies
 from costmodel.planner._rank import Ranking, rank
 from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner._timeline_files import save_perfetto
-from costmodel.planner.graphs._json_graph import read_graph
+from costmodel.planner.graphs._json_graph import is_module_place, read_graph, read_relax
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
-from costmodel.planner.graphs._relax import is_module_place, read_relax
-from costmodel.planner.graphs.traces._read import read_kineto
-from costmodel.planner.whatif._device import OnDevice
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
+from costmodel.planner.whatif._scale import OnDevice
 from costmodel.reading import detect
+from costmodel.records._device_table import find_device
+from costmodel.records._hypothetical import Sweep, sweep_devices
+from costmodel.records._platform import Device
 from costmodel.report._page import figure_html, web_page
+from costmodel.transfer.prediction._sweep import plot_swept
 
 if TYPE_CHECKING:
+    from costmodel.planner._latencies import Latencies
     from costmodel.report._figures import NotebookFigure
 
 
@@ -287,3 +290,84 @@ def _read_file(path: Path, within: str) -> RecordedGraph:
     found = detect(path)
     own = found is not None and found.key == "kernel-graph"
     return read_graph(path) if own else read_kineto(path, within)
+
+
+@dataclass(frozen=True)
+class SweptPlan:
+    """A model on hypothetical devices.
+
+    Attributes:
+        plan: The model before and after the transforms, on the device that it was recorded on.
+        device: The device that it was recorded on.
+        names: Names of the swept quantities.
+        table: One row per device: the quantities, ``latency_s`` (the makespan), ``low_s`` and ``high_s`` (its
+            bounds), and ``speedup`` over the recorded model.
+        assumptions: Assumptions made on the last of the devices.
+    """
+
+    plan: Plan
+    device: Device
+    names: tuple[str, ...]
+    table: pd.DataFrame
+    assumptions: tuple[str, ...]
+
+    def plot(self) -> "NotebookFigure":
+        """Plot latency with its band over the first quantity, with one line per value of the second."""
+        return plot_swept(self.table, self.names, f"{self.plan.name} on {self.device.name}, changed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the data that the command writes as JSON."""
+        return {
+            "name": self.plan.name,
+            "device": self.device.name,
+            "recorded_s": self.plan.before.makespan_s,
+            "devices": self.table.to_dict(orient="records"),
+            "assumptions": list(self.assumptions),
+        }
+
+
+def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
+    model: "Path | str | RecordedGraph | KernelGraph",
+    device: Device | str,
+    sweeps: Sequence[Sweep | str],
+    what_if: str | Sequence[Transform] = (),
+    *,
+    within: str = "",
+    measured_s: float | None = None,
+    sms: int | None = None,
+    latencies: "Latencies | None" = None,
+) -> SweptPlan:
+    """Predict the time of a model if its device had other quantities.
+
+    Args:
+        model: A trace of PyTorch's profiler, your own JSON graph, or a graph.
+        device: Device that the model was recorded on, or its name.
+        sweeps: Quantities to sweep, such as ``sms=64:256:16``: one or two.
+        what_if: Transforms to apply first, as for ``plan``.
+        within: See ``plan``.
+        measured_s: See ``plan``.
+        sms: See ``plan``.
+        latencies: See ``plan``.
+
+    Raises:
+        CostModelError: If ``plan`` raises it, or a sweep is invalid, see ``Sweep`` and ``sweep_devices``.
+    """
+    recorded = find_device(device) if isinstance(device, str) else device
+    first = parse_what_if(what_if, latencies) if isinstance(what_if, str) else list(what_if)
+    chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
+    changes, made = zip(*sweep_devices(recorded, chosen), strict=True)
+    base = plan(model, first, within=within, measured_s=measured_s, sms=sms, latencies=latencies)
+    start = base.before.graph
+    found = [plan(start, [*first, OnDevice(recorded, each)]) for each in made]
+    rows = [
+        {**change, "latency_s": each.after.makespan_s, **_ends(each), "speedup": each.speedup}
+        for change, each in zip(changes, found, strict=True)
+    ]
+    return SweptPlan(
+        base, recorded, tuple(each.name for each in chosen), pd.DataFrame(rows), found[-1].assumptions
+    )
+
+
+def _ends(found: Plan) -> dict[str, float]:
+    low, high = found.ends_s or (found.after.makespan_s, found.after.makespan_s)
+    return {"low_s": low, "high_s": high}

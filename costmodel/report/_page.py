@@ -75,17 +75,24 @@ def figure_html(figure: "Figure", caption: str, dpi: int = 130) -> str:
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of texts.
+    """A table of texts, for terminals, notebooks, pages and Markdown.
 
     Attributes:
         title: Title of the table; empty for none.
         header: Names of the columns. The first column names the rows.
         rows: Cells, one per column.
+        form: A letter for each column: ``l`` for names, to the left; ``r`` for numbers, to the right; ``w``
+            for words, to the left, which a terminal wraps where it has no room. Default: names, then numbers.
     """
 
     title: str
     header: tuple[str, ...]
     rows: Sequence[Sequence[str]]
+    form: str = ""
+
+    def __post_init__(self) -> None:
+        """Fill in the form."""
+        object.__setattr__(self, "form", self.form or "l".ljust(len(self.header), "r"))
 
     def to_html(self) -> str:
         """Return the table under its title, as a heading. All texts are escaped."""
@@ -96,14 +103,9 @@ class TextTable:
         )
         return f"{title}<table>\n<tr>{header}</tr>\n{rows}\n</table>"
 
-    def to_markdown(self, *, is_text: bool = False) -> str:
-        """Return the table in Markdown, without its title.
-
-        Args:
-            is_text: Whether all columns hold text. Otherwise those after the first hold numbers, which are
-                aligned to the right.
-        """
-        ruler = ["---", *(["---" if is_text else "---:"] * (len(self.header) - 1))]
+    def to_markdown(self) -> str:
+        """Return the table in Markdown, without its title."""
+        ruler = ["---:" if letter == "r" else "---" for letter in self.form]
         return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.header, ruler, *self.rows))
 
 

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._design_space import DesignSpace, neighbour
-from costmodel.kernels._sample import DistinctPrograms, sample_from_starts
+from costmodel.kernels._design_space import DesignSpace, DistinctPrograms, neighbour, sample_from_starts
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.learners._base import Learner
 from costmodel.records._candidate import Candidate, Config

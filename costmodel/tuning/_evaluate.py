@@ -14,8 +14,7 @@ from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.dataset.table._records import LATENCIES
 from costmodel.evaluation._config import COMPARED, EvaluationConfig
 from costmodel.evaluation._cross_validate import ModelFactory, cross_validate, evaluate_across, seeded_runs
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import RANDOM
+from costmodel.evaluation._judge import RANDOM, FewShot
 from costmodel.evaluation._report import EvaluationReport
 from costmodel.evaluation._sides import SharedTasks
 from costmodel.transfer._make import make_model

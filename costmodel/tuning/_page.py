@@ -184,8 +184,9 @@ def _free(search: SearchResult, free: FreeSms) -> dict[str, Any]:
 def trials_table(found: Findings) -> TextTable:
     """The trials from the best to the worst, failures last."""
     columns = [dict(_cells(found, rank, trial)) for rank, trial in enumerate(found.search.ranked, start=1)]
-    rows = [list(row.values()) for row in columns]
-    return TextTable("Candidates measured", tuple(columns[0]), rows)
+    header = tuple(columns[0])
+    form = "".join("l" if name == "grid x block" else "r" for name in header)
+    return TextTable("Candidates measured", header, [list(row.values()) for row in columns], form)
 
 
 def kernels_table(found: Findings) -> TextTable:
@@ -202,7 +203,7 @@ def kernels_table(found: Findings) -> TextTable:
         ]
         for part, chosen in zip(found.ranges, found.dispatch_table.ranges, strict=True)
     ]
-    return TextTable("Kernels to run", header, rows)
+    return TextTable("Kernels to run", header, rows, "rrlrrr")
 
 
 def _cells(found: Findings, rank: int, trial: Trial) -> Iterator[tuple[str, str]]:

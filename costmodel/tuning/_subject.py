@@ -12,8 +12,7 @@ from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.kernels.cuda._source import CudaSource
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
-from costmodel.kernels.metaschedule.programs._file import is_program_place
-from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.kernels.metaschedule.programs._source import ProgramSource, is_program_place
 from costmodel.kernels.triton._source import TritonSource, is_family_place
 from costmodel.reading import exists
 from costmodel.records._platform import TargetKind

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costmodel.errors import MissingExtraError
-from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._source import open_space
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
@@ -117,7 +117,7 @@ def read_calls(place: str) -> list[ModuleCall]:
         CostModelError: If there is no such module, it has no such function, or the function branches.
         MissingExtraError: If TVM is not installed.
     """
-    from costmodel.kernels.metaschedule.programs._file import read_module
+    from costmodel.kernels.metaschedule.programs._source import read_module
 
     module, function = read_module(place)
     return calls_of(module, function)

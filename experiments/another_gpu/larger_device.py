@@ -8,7 +8,7 @@ from judged import Judged, within
 from msgspec import structs
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import drop_final_report
+from costmodel.dataset.splits._make import drop_final_report
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.records import Measurement, Platform, hypothetical
 from costmodel.tuning import train

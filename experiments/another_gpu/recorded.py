@@ -9,7 +9,7 @@ import numpy as np
 from kit.caches import name_kernel, read_kernel
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import drop_final_report
+from costmodel.dataset.splits._make import drop_final_report
 from costmodel.features import extract
 from costmodel.features._latency_parts import LatencyParts, PartSettings, latency_parts
 from costmodel.features._table import FeatureTable

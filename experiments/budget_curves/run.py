@@ -12,8 +12,8 @@ import pandas as pd
 from rich.console import Console
 
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import drop_final_report
 from costmodel.dataset.splits._folds import shape_siblings
+from costmodel.dataset.splits._make import drop_final_report
 from costmodel.features import extract
 from costmodel.files import write_json
 

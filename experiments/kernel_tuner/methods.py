@@ -14,7 +14,7 @@ from report import CONSENSUS, OURS
 from sessions import Space
 
 from costmodel.dataset import Dataset, read_files
-from costmodel.dataset.sources._platform_file import find_named_device
+from costmodel.dataset.sources._base import find_named_device
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.integrations.kernel_tuner import CostModelStrategy
 from costmodel.search import ModelSampler

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 from costmodel.planner.whatif._profiler import USUAL_HOST_SHARE
 

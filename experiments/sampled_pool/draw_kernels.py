@@ -15,7 +15,7 @@ from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_space
-from costmodel.kernels._sample import DistinctPrograms
+from costmodel.kernels._design_space import DistinctPrograms
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records import Candidate, Workload
 

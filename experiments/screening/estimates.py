@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.dataset import load_dataset
 from costmodel.files import write_json
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch, config_batches
 

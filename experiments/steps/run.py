@@ -11,7 +11,7 @@ import pandas as pd
 
 from costmodel.columns import Column
 from costmodel.dataset import SplitRecipe, load_dataset, make_split
-from costmodel.dataset.splits._final import drop_final_report
+from costmodel.dataset.splits._make import drop_final_report
 from costmodel.evaluation import EvaluationReport, cross_validate
 from costmodel.evaluation._cross_validate import ModelFactory
 from costmodel.files import write_json

@@ -13,7 +13,7 @@ import numpy as np
 from costmodel.planner import KernelGraph
 from costmodel.planner.graphs._json_graph import JsonTask
 from costmodel.planner.graphs._kernel_graph import TaskKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 
 TRACES = Path(__file__).parents[2] / "datasets" / "traces" / "traces.zip"

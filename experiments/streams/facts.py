@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from costmodel.planner import KernelGraph
 from costmodel.planner.graphs._json_graph import JsonTask
 from costmodel.planner.graphs._kernel_graph import TaskKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S
 from costmodel.planner.whatif._sharing import WAIT_S
 

@@ -13,7 +13,7 @@ from rich.progress import track
 
 from costmodel.collector import ReplayRunner
 from costmodel.dataset import Dataset, load_dataset
-from costmodel.dataset.splits._final import drop_final_report
+from costmodel.dataset.splits._make import drop_final_report
 from costmodel.files import write_json
 from costmodel.records import Workload
 from costmodel.search import ModelSampler, Search, SearchSpace

@@ -12,7 +12,7 @@ from programs import PROGRAMS
 
 from costmodel.collector import CpuRunner, CudaRunner
 from costmodel.collector.runners._base import Request
-from costmodel.kernels._sample import sample
+from costmodel.kernels._design_space import sample
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records import Candidate, RecordStore
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("elftools")
 
-from costmodel.kernels._cubin import kernel_resources
+from costmodel.kernels._artifact import kernel_resources
 from costmodel.records._measurement import KernelResources
 
 pytestmark = pytest.mark.white_box

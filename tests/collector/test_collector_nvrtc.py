@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from costmodel.kernels._nvrtc_version import nvrtc_version
+from costmodel.kernels.cuda._nvrtc import nvrtc_version
 from costmodel.kernels.metaschedule._tvm_start import precompile_headers
 
 pytestmark = pytest.mark.white_box

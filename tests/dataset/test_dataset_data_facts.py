@@ -27,10 +27,10 @@ from costmodel.dataset import (
 from costmodel.dataset.publish._describe import describe_used_dataset
 from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.dataset.table._candidates import Candidates
+from costmodel.dataset.table._parquet import write_parquet
 from costmodel.dataset.table._read import iter_measurements
 from costmodel.dataset.table._records import LATENCIES, Records
 from costmodel.dataset.table._schema import DATA_SCHEMA, SCHEMA
-from costmodel.dataset.table._write import write_parquet
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, read_records
 from costmodel.records._candidate import DATA_FACTS, KernelLaunch
@@ -129,7 +129,7 @@ def test_one_row_that_says_them_widens_the_file_from_the_first_on(
 ) -> None:
     """A file in more than one group of rows, of which only the first or the last row has facts."""
     group_rows = 64
-    monkeypatch.setattr("costmodel.dataset.table._write.GROUP_ROWS", group_rows)
+    monkeypatch.setattr("costmodel.dataset.table._parquet.GROUP_ROWS", group_rows)
     silent, saying = Records.of(SILENT), Records.of(SAYING[:1])
     many = silent.take(np.arange(2 * group_rows + 5) % len(silent))
     records = Records.concat([many, saying] if says else [saying, many])

@@ -29,19 +29,17 @@ from costmodel.dataset import (
     write_split,
 )
 from costmodel.dataset.splits._file import run_lengths, taken_by
-from costmodel.dataset.splits._final import (
-    FINAL_REPORT,
-    choose_final_shapes,
-    drop_final_report,
-    write_final_shapes,
-)
 from costmodel.dataset.splits._folds import Fold
 from costmodel.dataset.splits._make import (
+    FINAL_REPORT,
     LEAVE_ONE_OUT,
     STRATEGIES,
     WHOLE_DEVICE_ONLY,
     SplitRecipe,
     check_split,
+    choose_final_shapes,
+    drop_final_report,
+    write_final_shapes,
 )
 from costmodel.dataset.table._files import hash_dataset
 from costmodel.dataset.table._read import dataset_from_measurements

@@ -11,7 +11,7 @@ from costmodel.cli._app import app
 from costmodel.dataset import find_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
-from costmodel.evaluation._few_shot import FewShot
+from costmodel.evaluation._judge import FewShot
 
 pytestmark = pytest.mark.white_box
 

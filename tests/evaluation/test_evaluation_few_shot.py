@@ -12,8 +12,14 @@ from costmodel.dataset.splits._make import SplitRecipe
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate
-from costmodel.evaluation._few_shot import FewShot, Fixed, measure_at_random, measure_in_turn
-from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE
+from costmodel.evaluation._judge import (
+    RANDOM,
+    WHOLE_DEVICE,
+    FewShot,
+    Fixed,
+    measure_at_random,
+    measure_in_turn,
+)
 from costmodel.learners import Prediction
 from costmodel.learners._metrics import n_eps
 from costmodel.testing import gpu_landscape

@@ -7,8 +7,7 @@ import pytest
 
 from costmodel.evaluation import cross_validate
 from costmodel.evaluation._cross_validate import seeded_runs
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import RANDOM
+from costmodel.evaluation._judge import RANDOM, FewShot
 from costmodel.features._extract import COLUMNS
 from costmodel.learners import Prediction, learner_names
 from costmodel.testing import gpu_landscape

@@ -13,12 +13,10 @@ from typer.testing import CliRunner
 
 from costmodel.cli._app import app
 from costmodel.dataset import CardHeader, Dataset, build_dataset, load_dataset, make_split
-from costmodel.dataset.splits._final import drop_final_report, write_final_shapes
-from costmodel.dataset.splits._make import SplitRecipe
+from costmodel.dataset.splits._make import SplitRecipe, drop_final_report, write_final_shapes
 from costmodel.errors import CostModelError
 from costmodel.evaluation import cross_validate, evaluate_across
-from costmodel.evaluation._few_shot import FewShot
-from costmodel.evaluation._judge import WHOLE_DEVICE
+from costmodel.evaluation._judge import WHOLE_DEVICE, FewShot
 from costmodel.evaluation._sides import join, novelty, put_apart, sample_tasks
 from costmodel.learners import Prediction
 from costmodel.records import Measurement, Outcome, RecordStore

@@ -13,7 +13,7 @@ from experiment_folder import found_beside
 
 from costmodel.dataset import CardHeader, Dataset, build_dataset
 from costmodel.dataset.table._read import dataset_from_measurements
-from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._design_space import sample_from_starts
 from costmodel.kernels._sources import open_sources
 from costmodel.records import Candidate, Measurement, Outcome, RecordStore, Workload, find_device
 from costmodel.records._measurement import KernelResources

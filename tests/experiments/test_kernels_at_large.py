@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.kernels._reference import agrees
-from costmodel.kernels.family._module import load_module
+from costmodel.kernels.family._source import load_module
 from costmodel.kernels.triton._build import build_triton_family
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._interpreter import interpret

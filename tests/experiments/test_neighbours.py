@@ -16,7 +16,7 @@ from fake_streams import FakeStreams, call
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
 from costmodel.planner import SharedMemory
-from costmodel.planner._shared_memory import Waits
+from costmodel.planner.whatif._sharing import Waits
 from costmodel.records import find_device
 from costmodel.records._measurement import DeviceState
 

@@ -14,7 +14,7 @@ from experiment_folder import found_beside
 
 from costmodel.planner import beside_others, on_streams, replay
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._schedule import Kernels
 from costmodel.planner.whatif._sharing import first_come
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from recorded_kernels import FIELDS, recorded_candidates
 
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
-from costmodel.kernels.metaschedule.launches._tiles import epilogue_costs
+from costmodel.kernels.metaschedule._estimate import estimate_launches
+from costmodel.kernels.metaschedule._tiles import epilogue_costs
 from costmodel.records import Candidate, Config, Workload
 from costmodel.records._candidate import ConfigBatch, config_batches
 

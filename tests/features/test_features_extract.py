@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costmodel.features import extract
 from costmodel.features._extract import COLUMNS
-from costmodel.kernels.metaschedule.launches._tiles import (
+from costmodel.kernels.metaschedule._tiles import (
     count_contiguous,
     operand_loads,
     operand_loops,

@@ -7,8 +7,8 @@ import pytest
 from recorded_kernels import recorded_candidates
 
 from costmodel.features import extract
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
-from costmodel.kernels.metaschedule.launches._step import step_of
+from costmodel.kernels.metaschedule._estimate import estimate_launches
+from costmodel.kernels.metaschedule._tiled_launch import step_of
 from costmodel.records import Candidate, Config, Workload
 from costmodel.records._candidate import ConfigBatch, config_batches
 from costmodel.testing import landscape_platform

@@ -18,7 +18,7 @@ from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.dataset._build import build_dataset
 from costmodel.dataset.publish._card import CardHeader
-from costmodel.dataset.splits._final import write_final_shapes
+from costmodel.dataset.splits._make import write_final_shapes
 from costmodel.dataset.table._read import load_dataset
 from costmodel.records._store import RecordStore, read_records
 from costmodel.testing._landscapes import gpu_landscape

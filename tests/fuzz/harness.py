@@ -45,7 +45,7 @@ _TOO_LONG = -1
 def _read_database(sms: int, path: Path) -> None:
     """Read a database of the plug-in for TVM: all records of an SM budget, and the best kernels."""
     from costmodel.integrations.tvm._database import Database
-    from costmodel.integrations.tvm._platform import named_platform
+    from costmodel.integrations.tvm._program import named_platform
 
     database = Database(path, named_platform("NVIDIA H100 80GB HBM3", sms))
     for record in database.get_all_tuning_records():

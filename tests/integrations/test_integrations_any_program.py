@@ -16,7 +16,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
 from costmodel.integrations.tvm._program import TunedProgram, announce
-from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._source import open_space
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload

@@ -21,7 +21,7 @@ from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import CostModel, SearchStrategy
 from costmodel.integrations.tvm._program import TunedProgram, program_key
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.kernels.metaschedule._source import lowered_launches
 from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch
 from costmodel.transfer import Model, StorableModel, load_model, make_model
@@ -224,7 +224,7 @@ def test_a_schedule_that_follows_no_sketch_is_lowered() -> None:
 def test_a_program_has_the_same_key_in_every_process_and_another_than_others() -> None:
     code = (
         "from costmodel.integrations.tvm._program import program_key;"
-        "from costmodel.kernels.metaschedule._sample import open_space;"
+        "from costmodel.kernels.metaschedule._source import open_space;"
         "from costmodel.records._workload import Workload;"
         "print(program_key(open_space(Workload.parse('matmul-m256-n256-k256'), 'cuda').module))"
     )

@@ -14,7 +14,7 @@ from tvm.s_tir.schedule import Trace
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy
 from costmodel.integrations.tvm._program import announce
 from costmodel.kernels import open_space
-from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.kernels.metaschedule._source import lowered_launches
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.records import Workload
 from costmodel.workloads._recognise import relax_kernels

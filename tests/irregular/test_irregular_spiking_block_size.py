@@ -4,7 +4,7 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.irregular import occupancy_block_size
-from costmodel.irregular._block_size import StreamingMultiprocessor
+from costmodel.irregular._simulator import StreamingMultiprocessor
 
 pytestmark = pytest.mark.white_box
 

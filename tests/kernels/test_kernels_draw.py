@@ -5,8 +5,8 @@ import pytest
 
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.kernels.metaschedule._parameters import Categorical, Tile
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records import Candidate, Workload
 from costmodel.records._candidate import ConfigBatch, KernelLaunch
 

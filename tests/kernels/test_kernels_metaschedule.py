@@ -275,7 +275,7 @@ def test_foreign_traces_and_configs_are_refused(name: str, kind: str) -> None:
 def test_names_are_the_same_in_every_process() -> None:
     code = (
         "import sys; from costmodel.records import Workload\n"
-        "from costmodel.kernels.metaschedule._sample import open_space\n"
+        "from costmodel.kernels.metaschedule._source import open_space\n"
         "for name in sys.argv[1:]:\n"
         "    for kind in ('cuda', 'cpu'):\n"
         "        print(open_space(Workload.parse(name), kind).name)\n"

@@ -14,8 +14,7 @@ import tvm
 from costmodel.collector import CpuRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule.programs._facts import program_workload
-from costmodel.kernels.metaschedule.programs._file import is_program_place, load_program
-from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.kernels.metaschedule.programs._source import ProgramSource, is_program_place, load_program
 from costmodel.records import Outcome, Workload
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]

@@ -14,8 +14,8 @@ from small_spaces import SMALL
 from costmodel.errors import CostModelError
 from costmodel.features._workload import WorkloadFacts
 from costmodel.kernels import open_space
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.kernels.metaschedule._workload_ir import workload_module
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.kernels.metaschedule.programs._facts import program_workload
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.kernels.metaschedule.programs._space import ProgramSpace

@@ -34,7 +34,7 @@ def test_opening_a_float16_space_registers_them_and_a_float32_space_does_not_imp
         [
             "import inspect, sys, tvm",
             "from costmodel.records import Workload",
-            "from costmodel.kernels.metaschedule._sample import open_space, sample_candidates",
+            "from costmodel.kernels.metaschedule._source import open_space, sample_candidates",
             "original = inspect.stack",
             "target = tvm.target.Target('nvidia/nvidia-h100')",
             "get = lambda: tvm.s_tir.TensorIntrin.get('wmma_sync_16x16x16_f16f16f16', allow_missing=True)",

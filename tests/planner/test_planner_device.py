@@ -9,9 +9,9 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.planner import KernelGraph, on_sms, plan, read_graph
-from costmodel.planner._sweep_plan import sweep_plan
-from costmodel.planner.whatif._device import OnDevice, on_device
+from costmodel.planner._plan import sweep_plan
 from costmodel.planner.whatif._parse import parse_what_if
+from costmodel.planner.whatif._scale import OnDevice, on_device
 from costmodel.records import Device, find_device, hypothetical
 
 pytestmark = pytest.mark.white_box

@@ -11,7 +11,7 @@ import pytest
 from costmodel import CostModelError
 from costmodel.planner import KernelGraph, open_latencies, plan, rank, read_graph, tuned
 from costmodel.planner.graphs._kernel_graph import TaskKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.records import Workload, find_device
 from costmodel.records._peak_rates import least_latency_s

@@ -12,7 +12,7 @@ from kineto_traces import Machine
 
 from costmodel.planner import replay
 from costmodel.planner.graphs._recorded_graph import RULES, RecordedGraph
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 
 pytestmark = pytest.mark.white_box
 

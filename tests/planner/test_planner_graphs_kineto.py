@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.planner import replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._scale import scale
 
 pytestmark = pytest.mark.white_box

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from costmodel.errors import CostModelError
 from costmodel.planner import SharedMemory, read_graph
-from costmodel.planner._shared_memory import Waits, fair_shares
-from costmodel.planner.whatif._sharing import RunningKernel
+from costmodel.planner.whatif._sharing import RunningKernel, Waits, fair_shares
 from costmodel.records import Workload, find_device
 
 pytestmark = pytest.mark.white_box

@@ -7,7 +7,7 @@ import pytest
 from kineto_traces import Machine
 
 from costmodel.planner.graphs._kernel_graph import TaskKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 
 pytestmark = pytest.mark.white_box
 

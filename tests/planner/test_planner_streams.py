@@ -23,7 +23,7 @@ from costmodel.planner import (
 )
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 from costmodel.planner.graphs._kernel_graph import DependencyKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._kernel_time import count_rounds
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._schedule import Kernels, best_schedule

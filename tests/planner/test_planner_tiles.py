@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
-from costmodel.planner._tile_saving import POLICIES
-from costmodel.planner._tile_schedule import RowSync, TileSync
+from costmodel.planner._tile_schedule import POLICIES, RowSync, TileSync
 
 pytestmark = pytest.mark.white_box
 

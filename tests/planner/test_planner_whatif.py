@@ -15,7 +15,7 @@ from kineto_traces import Machine, two_streams
 from costmodel.errors import CostModelError
 from costmodel.planner import KernelGraph, fuse, on_sms, on_streams, plan, read_graph, replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
-from costmodel.planner.graphs.traces._read import read_kineto
+from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fused_optimizer, remove_launches
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from costmodel.errors import CostModelError
 from costmodel.features import extract
-from costmodel.kernels._sample import sample
+from costmodel.kernels._design_space import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.learners import Prediction
 from costmodel.records import Candidate, Config, Device, Workload, find_device

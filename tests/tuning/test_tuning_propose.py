@@ -14,7 +14,7 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_space
-from costmodel.kernels._sample import sample
+from costmodel.kernels._design_space import sample
 from costmodel.records import Candidate, Device, Workload, find_device
 from costmodel.records._platform import part_of
 from costmodel.search import KernelSpace

@@ -5,8 +5,7 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.records import Workload
 from costmodel.workloads import catalogue, extract_workloads
-from costmodel.workloads._catalogue import Extraction, extractions
-from costmodel.workloads._networks import NETWORKS
+from costmodel.workloads._catalogue import NETWORKS, Extraction, extractions
 
 pytestmark = pytest.mark.white_box
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,20 +73,11 @@ def describe(
         print_line(f"{rejected:,} records would not enter; `costmodel dataset validate` says why.")
     for table in summary_tables(description):
         if table.rows:
-            print_table(_rich_table(table))
+            left = (table.header[0], "worst on")
+            print_table(replace(table, form="".join("l" if name in left else "r" for name in table.header)))
     if plots:
         write_plots(description, describer.shifts, plots)
     write_json(json, {"path": path, "sha256": sha256, "description": description})
-
-
-def _rich_table(table: "TextTable") -> Table:
-    """The table for the terminal; names stand to the left, numbers to the right."""
-    rich_table = titled_table(table.title)
-    for name in table.header:
-        rich_table.add_column(name, justify="left" if name in (table.header[0], "worst on") else "right")
-    for row in table.rows:
-        rich_table.add_row(*row)
-    return rich_table
 
 
 def diff(
@@ -123,14 +115,12 @@ def diff(
 
 
 def _print(found: "Diff", first: Path, second: Path) -> None:
-    table = titled_table(f"{first} and {second}")
-    table.add_column("workload")
-    for name in ("first only", "second only", "equal", "changed", "second / first"):
-        table.add_column(name, justify="right")
+    header = ("workload", "first only", "second only", "equal", "changed", "second / first")
+    rows = []
     for w in found.workloads:
         counts = (f"{count:,}" for count in (w.left, w.right, w.equal, w.changed))
-        table.add_row(w.workload, *counts, f"{w.ratio:.4f}" if w.ratio == w.ratio else "-")
-    print_table(table)
+        rows.append((w.workload, *counts, f"{w.ratio:.4f}" if w.ratio == w.ratio else "-"))
+    print_table(TextTable(f"{first} and {second}", header, rows))
     if found.is_empty:
         print_line("Both hold the same.")
     if found.shift.count:
@@ -200,13 +190,12 @@ def _print_examination(examination: "Examination") -> None:
     folders = {file.path.parent for file in examination.files}
     root = Path(os.path.commonpath(folders)) if len({path.is_absolute() for path in folders}) == 1 else Path()
     prefix = f"{root}{os.sep}" if root.name else ""
-    counts = titled_table(f"Files under {root}" if prefix else "Files")
-    for name in ("file", "device", "records", "ok", "rejected"):
-        counts.add_column(name, justify="left" if name in ("file", "device") else "right")
+    rows = []
     for file in examination.files:
         cells = (f"{file.records:,}", f"{file.ok:,}", f"{file.rejected:,}")
-        counts.add_row(str(file.path).removeprefix(prefix), ", ".join(file.devices), *cells)
-    print_table(counts)
+        rows.append((str(file.path).removeprefix(prefix), ", ".join(file.devices), *cells))
+    title = f"Files under {root}" if prefix else "Files"
+    print_table(TextTable(title, ("file", "device", "records", "ok", "rejected"), rows, "llrrr"))
     if examination.findings:
         print_table(_finding_table(examination.findings, prefix))
     else:

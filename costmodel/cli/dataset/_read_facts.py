@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from costmodel.cli._options import JsonOption, count_option
-from costmodel.cli._output import print_line, print_table, titled_table, write_json
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
 
 
 def read_facts(
@@ -55,10 +56,6 @@ def read_facts(
         "or addresses depend on data and are guessed."
     )
     if report.notes:
-        table = titled_table("kernels that could not be read")
-        table.add_column("kernels", justify="right")
-        table.add_column("why", overflow="fold")
-        for why, count in report.notes.items():
-            table.add_row(f"{count:,}", why)
-        print_table(table)
+        rows = [(f"{count:,}", why) for why, count in report.notes.items()]
+        print_table(TextTable("kernels that could not be read", ("kernels", "why"), rows, "rw"))
     write_json(json, report)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from costmodel.cli._options import (
     RANDOM,
@@ -16,8 +15,9 @@ from costmodel.cli._options import (
     number_option,
     seed_option,
 )
-from costmodel.cli._output import print_line, print_table, print_twins, titled_table, watch_output, write_json
+from costmodel.cli._output import print_line, print_table, print_twins, watch_output, write_json
 from costmodel.cli.dataset._arguments import DatasetPath
+from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import FoldSize, Split
@@ -111,9 +111,7 @@ def split(
     )
 
 
-def _fold_table(made: "Split", sizes: "Iterable[FoldSize]") -> Table:
-    table = titled_table(made.name)
-    table.add_column("held out")
+def _fold_table(made: "Split", sizes: "Iterable[FoldSize]") -> TextTable:
     columns = {
         "train_rows": "train rows",
         "shots": "of these shots",
@@ -122,8 +120,5 @@ def _fold_table(made: "Split", sizes: "Iterable[FoldSize]") -> Table:
     }
     if made.recipe.strategy != "few-shot":
         del columns["shots"]
-    for header in columns.values():
-        table.add_column(header, justify="right")
-    for size in sizes:
-        table.add_row(size.held_out, *(f"{getattr(size, name):,}" for name in columns))
-    return table
+    rows = [(size.held_out, *(f"{getattr(size, name):,}" for name in columns)) for size in sizes]
+    return TextTable(made.name, ("held out", *columns.values()), rows)

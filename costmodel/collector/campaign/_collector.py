@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from costmodel.collector.runners._base import Request
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._design_space import sample_from_starts
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Isolation, Platform, TargetKind

@@ -12,8 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from costmodel.dataset.checks._check import Finding, Severity, WorkloadRecords, pick_examples
-from costmodel.dataset.checks._noise import NoiseTallies
-from costmodel.dataset.checks._ranges import RangeTallies
+from costmodel.dataset.checks._ranges import NoiseTallies, RangeTallies
 from costmodel.dataset.checks._sieve import (
     RejectCount,
     Rejects,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.dataset.checks._check import Finding, Severity, WorkloadRecords, pick_examples
-from costmodel.dataset.checks._noise import WIDEST_SHIFT
+from costmodel.dataset.checks._ranges import WIDEST_SHIFT
 from costmodel.dataset.sources._source import FileContents
 from costmodel.dataset.table._records import Records
 from costmodel.records._workload import Workload

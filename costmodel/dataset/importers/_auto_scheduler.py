@@ -16,10 +16,9 @@ from typing import Annotated, Any
 import msgspec
 
 from costmodel.dataset.importers._autotvm import TvmPlatforms, TvmResult, read_tvm_log
-from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._base import InputFile, ReadOptions, workload_of_arguments
 from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import EntryError, to_factors
-from costmodel.dataset.sources._platform_file import workload_of_arguments
 from costmodel.dataset.sources._source import FileContents
 from costmodel.decoding import UNDECODABLE
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision

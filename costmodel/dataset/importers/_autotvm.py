@@ -18,16 +18,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._document import parse_json
-from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
     PlatformFile,
+    ReadOptions,
     find_platform_file,
     name_space,
     require_platform,
     workload_of_arguments,
 )
+from costmodel.dataset.sources._document import parse_json
+from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors, to_seconds
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError

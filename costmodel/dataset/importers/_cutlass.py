@@ -9,16 +9,17 @@ it, with the run time in milliseconds. Source: CUTLASS 3.9, ``tools/profiler/src
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._document import CsvRow, read_csv_rows
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
     PlatformFile,
+    ReadOptions,
     find_platform_file,
     foreign_workload,
     name_space,
     require_platform,
 )
+from costmodel.dataset.sources._document import CsvRow, read_csv_rows
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome

@@ -18,7 +18,19 @@ from typing import Any, Self
 
 import msgspec
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._base import (
+    SUFFIX,
+    InputFile,
+    MeasuredOn,
+    PlatformFile,
+    ProblemSize,
+    ReadOptions,
+    Size,
+    add_software,
+    find_named_device,
+    find_platform_file,
+    locate,
+)
 from costmodel.dataset.sources._document import Document
 from costmodel.dataset.sources._entry import (
     KEY,
@@ -28,17 +40,6 @@ from costmodel.dataset.sources._entry import (
     to_milliseconds,
     to_seconds,
     to_utc,
-)
-from costmodel.dataset.sources._platform_file import (
-    SUFFIX,
-    MeasuredOn,
-    PlatformFile,
-    ProblemSize,
-    Size,
-    add_software,
-    find_named_device,
-    find_platform_file,
-    locate,
 )
 from costmodel.dataset.sources._source import Entry, FileContents, Origin, Overhead, Reject, Repair
 from costmodel.decoding import UNDECODABLE

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import PER_SECOND, EntryError, to_decision, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
+    ReadOptions,
     add_software,
     find_given_workload,
     find_named_device,
@@ -21,6 +21,7 @@ from costmodel.dataset.sources._platform_file import (
     locate,
     make_candidate,
 )
+from costmodel.dataset.sources._entry import PER_SECOND, EntryError, to_decision, to_seconds
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError

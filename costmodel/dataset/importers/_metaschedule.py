@@ -23,10 +23,15 @@ from costmodel.dataset.importers._metaschedule_traces import (
     TraceReader,
 )
 from costmodel.dataset.importers._trace_worker import TraceWorker
-from costmodel.dataset.sources._base import InputFile, LowerTraces, ReadOptions
+from costmodel.dataset.sources._base import (
+    InputFile,
+    LowerTraces,
+    ReadOptions,
+    find_platform_file,
+    require_platform,
+)
 from costmodel.dataset.sources._document import parse_json
 from costmodel.dataset.sources._entry import MOST_S, EntryError, to_seconds
-from costmodel.dataset.sources._platform_file import find_platform_file, require_platform
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels.metaschedule._database_json import database_workload

@@ -19,7 +19,7 @@ from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.metaschedule._sample import open_space
+from costmodel.kernels.metaschedule._source import open_space
 from costmodel.records._candidate import SKETCH, Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind

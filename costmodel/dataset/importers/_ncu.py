@@ -11,17 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._document import CsvRow, read_csv_rows
-from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
     PlatformFile,
+    ReadOptions,
     find_given_workload,
     find_platform_file,
     foreign_workload,
     make_candidate,
     require_platform,
 )
+from costmodel.dataset.sources._document import CsvRow, read_csv_rows
+from costmodel.dataset.sources._entry import EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Decision

@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._document import read_csv_rows
-from costmodel.dataset.sources._entry import PER_SECOND, EntryError, read_decision, read_number, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
+    ReadOptions,
     add_software,
     find_given_workload,
     find_named_device,
@@ -26,6 +25,8 @@ from costmodel.dataset.sources._platform_file import (
     make_candidate,
     workload_of_arguments,
 )
+from costmodel.dataset.sources._document import read_csv_rows
+from costmodel.dataset.sources._entry import PER_SECOND, EntryError, read_decision, read_number, to_seconds
 from costmodel.dataset.sources._source import Assumption, Entry, FileContents, Origin
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError, InvalidArgumentError

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._base import InputFile, ReadOptions, find_platform_file, require_platform
 from costmodel.dataset.sources._document import Document
 from costmodel.dataset.sources._entry import (
     KEY,
@@ -27,7 +27,6 @@ from costmodel.dataset.sources._entry import (
     to_seconds,
     to_utc,
 )
-from costmodel.dataset.sources._platform_file import find_platform_file, require_platform
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError

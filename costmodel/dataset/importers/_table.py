@@ -19,9 +19,14 @@ import pyarrow.parquet as pq
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset.importers._table_rows import ColumnMap, Row, RowReader, TableColumn, read_column_map
-from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._base import (
+    InputFile,
+    PlatformFile,
+    ReadOptions,
+    find_platform_file,
+    require_platform,
+)
 from costmodel.dataset.sources._entry import LEAST_S, MOST_S, PER_SECOND, EntryError
-from costmodel.dataset.sources._platform_file import PlatformFile, find_platform_file, require_platform
 from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.dataset.table._columns import Codes, Mask, codes_of, number_combinations
 from costmodel.dataset.table._records import Records

@@ -197,7 +197,7 @@ def _program(structural_hash: str, text: str) -> "TracedProgram":
 
 @lru_cache(maxsize=64)
 def _space(workload: str, kind: TargetKind) -> Any:
-    from costmodel.kernels.metaschedule._sample import open_space
+    from costmodel.kernels.metaschedule._source import open_space
 
     return open_space(Workload.parse(workload), kind)
 

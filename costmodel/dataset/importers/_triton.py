@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, to_decision, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
     PlatformFile,
+    ReadOptions,
     add_software,
     find_given_workload,
     find_named_device,
@@ -30,6 +30,7 @@ from costmodel.dataset.sources._platform_file import (
     require_platform,
     workload_of_arguments,
 )
+from costmodel.dataset.sources._entry import EntryError, to_decision, to_seconds
 from costmodel.dataset.sources._source import ChosenConfig, Entry, FileContents, Origin, Reject, Repair
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Decision

@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from costmodel.dataset.sources._base import InputFile, ReadOptions
-from costmodel.dataset.sources._entry import EntryError, read_number, to_seconds
-from costmodel.dataset.sources._platform_file import (
+from costmodel.dataset.sources._base import (
+    InputFile,
     PlatformFile,
+    ReadOptions,
     find_platform_file,
     foreign_workload,
     require_platform,
 )
+from costmodel.dataset.sources._entry import EntryError, read_number, to_seconds
 from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.reading import read_lines
 from costmodel.records._candidate import Candidate, Config

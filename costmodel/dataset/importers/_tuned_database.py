@@ -16,9 +16,8 @@ import msgspec
 from costmodel.dataset.importers._metaschedule import NO_REASON
 from costmodel.dataset.importers._metaschedule_traces import ForeignKernels, config_of_trace
 from costmodel.dataset.importers._trace_worker import TraceWorker
-from costmodel.dataset.sources._base import InputFile, ReadOptions
+from costmodel.dataset.sources._base import InputFile, ReadOptions, find_named_device, find_platform_file
 from costmodel.dataset.sources._entry import EntryError, to_seconds, to_utc
-from costmodel.dataset.sources._platform_file import find_named_device, find_platform_file
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
 from costmodel.decoding import UNDECODABLE
 from costmodel.records._candidate import Candidate

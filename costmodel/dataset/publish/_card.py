@@ -192,7 +192,7 @@ def _columns() -> str:
         )
         for column in SCHEMA
     )
-    return TextTable("Columns", ("column", "unit", "meaning"), rows).to_markdown(is_text=True)
+    return TextTable("Columns", ("column", "unit", "meaning"), rows, "lll").to_markdown()
 
 
 def summary_tables(description: DatasetDescription) -> tuple[TextTable, ...]:

@@ -30,9 +30,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.dataset.splits._final import FINAL_REPORT, find_final_report
 from costmodel.dataset.splits._folds import Fold, Twins
-from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, check_split
+from costmodel.dataset.splits._make import (
+    FINAL_REPORT,
+    STRATEGIES,
+    Split,
+    SplitRecipe,
+    check_split,
+    find_final_report,
+)
 from costmodel.dataset.table._columns import Mask
 from costmodel.dataset.table._dataset import Dataset, DatasetFile, make_categorical
 from costmodel.dataset.table._files import add_checksums, check_checksum

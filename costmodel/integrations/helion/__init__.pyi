@@ -1,2 +1,2 @@
+from ._records import keep_timings as keep_timings
 from ._search import costmodel_autotuner as costmodel_autotuner
-from ._timings import keep_timings as keep_timings

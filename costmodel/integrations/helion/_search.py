@@ -17,14 +17,15 @@ from optuna.trial import TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
-from costmodel.integrations.helion._records import drop_repeated, make_helion_question
-from costmodel.integrations.helion._space import HelionSpace
-from costmodel.integrations.helion._timings import (
+from costmodel.integrations.helion._records import (
+    drop_repeated,
     find_fastest,
     helion_timings,
+    make_helion_question,
     measurements_of,
     stay_on_stream,
 )
+from costmodel.integrations.helion._space import HelionSpace
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._shortlist import rank_by_neighbours
 from costmodel.integrations.triton._timings import KernelTimings, open_store

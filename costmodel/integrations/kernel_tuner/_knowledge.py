@@ -10,8 +10,8 @@ import numpy as np
 
 from costmodel.dataset._build import read_files
 from costmodel.dataset.importers._kernel_tuner import SM_PERCENTAGE, TunedKernel
+from costmodel.dataset.sources._base import find_named_device
 from costmodel.dataset.sources._entry import EntryError
-from costmodel.dataset.sources._platform_file import find_named_device
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError

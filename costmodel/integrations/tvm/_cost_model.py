@@ -13,8 +13,13 @@ from costmodel.failures import last_line
 from costmodel.features._extract import COLUMNS
 from costmodel.integrations.tvm import _model_file
 from costmodel.integrations.tvm._database import latency_of
-from costmodel.integrations.tvm._platform import platform_for, refuse_other_sms
-from costmodel.integrations.tvm._program import TunedProgram, announce, program_key
+from costmodel.integrations.tvm._program import (
+    TunedProgram,
+    announce,
+    platform_for,
+    program_key,
+    refuse_other_sms,
+)
 from costmodel.records._platform import Platform
 from costmodel.transfer._base import Predictor, TransferModel
 from costmodel.transfer.models._residual import FromScratch

@@ -15,8 +15,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
-from costmodel.integrations.tvm._platform import drop_host, target_json
-from costmodel.integrations.tvm._program import program_key
+from costmodel.integrations.tvm._program import drop_host, program_key, target_json
 from costmodel.kernels.metaschedule._choices import plain_json
 from costmodel.kernels.metaschedule._database_json import record_fields
 from costmodel.reading import refusing

@@ -17,7 +17,7 @@ from costmodel.collector.device._job import ArrayArgument
 from costmodel.collector.device._timing import Timed
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError
-from costmodel.integrations.tvm._platform import RUNNERS, target_json, target_kind
+from costmodel.integrations.tvm._program import RUNNERS, target_json, target_kind
 from costmodel.kernels._artifact import Built
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records._platform import Isolation, TargetKind

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels.cuda._t1 import ConfigurationSpace, KernelSpecification, WorkloadSection
-from costmodel.kernels.family._base import Choice
+from costmodel.kernels.family._base import Choice, Geometry, compute_launch_columns
 from costmodel.kernels.family._formula import Expression, Formula
-from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.reading import exists, is_folder, read_json
 
 _BLOCK_SIZES = ("block_size_x", "block_size_y", "block_size_z")  # Kernel Tuner's names

@@ -29,9 +29,8 @@ from costmodel.kernels.cuda._description import (
     read_description,
 )
 from costmodel.kernels.cuda._nvrtc import is_of_nvcc
-from costmodel.kernels.family._base import Choice, make_sized_workload
+from costmodel.kernels.family._base import Choice, Geometry, make_sized_workload
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._geometry import Geometry
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.reading import MOST_SETTINGS, exists, is_file, read_bytes, read_text
 from costmodel.records._workload import Workload

@@ -11,8 +11,10 @@ from typing import Any
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._artifact import CompileError
-from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
 from costmodel.reading import exists
+
+FIRST_WITH_HEADERS = (12, 8)  # that precompiles headers
+
 
 # Options of nvcc that say nothing of the code for the GPU, or what is said otherwise here.
 _OF_NVCC = (
@@ -188,3 +190,20 @@ def _log(nvrtc: Any, program: Any) -> str:
     log = bytes(size)
     nvrtc.nvrtcGetProgramLog(program, log)
     return log.decode(errors="replace").rstrip("\0\n")
+
+
+def nvrtc_version() -> tuple[int, int] | None:
+    """Return (major, minor) of NVRTC; None where it or its bindings are not installed."""
+    try:
+        from cuda.bindings import nvrtc
+
+        _, major, minor = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):  # the bindings raise RuntimeError for a library that is not found
+        return None
+    return major, minor
+
+
+def nvrtc_compiler() -> dict[str, str]:
+    """Its version by its name, as ``KernelSource.compilers`` has it; empty where it is not installed."""
+    version = nvrtc_version()
+    return {"nvrtc": "{}.{}".format(*version)} if version else {}

@@ -5,12 +5,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from costmodel.kernels._artifact import Built, LaunchNote, build_artifact, write_artifact
-from costmodel.kernels._cubin import static_shared_bytes
-from costmodel.kernels._nvrtc_version import nvrtc_compiler
+from costmodel.kernels._artifact import Built, LaunchNote, build_artifact, static_shared_bytes, write_artifact
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import CudaCode, check_nvrtc, compile_source
-from costmodel.kernels.family._geometry import Geometry, check_launch, check_shared_bytes
+from costmodel.kernels.cuda._nvrtc import CudaCode, check_nvrtc, compile_source, nvrtc_compiler
+from costmodel.kernels.family._base import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.family._source import FamilySource
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._platform import TargetKind

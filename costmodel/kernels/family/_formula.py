@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import shorten
-from costmodel.kernels.family._grammar import FormulaError, check_names, free_names, parse
-from costmodel.kernels.family._operators import (
+from costmodel.kernels.family._grammar import (
     COMPARISONS,
     FUNCTIONS,
     MOST_ITEMS,
     OPERATORS,
+    FormulaError,
     Value,
+    check_names,
     compare_values,
     contains,
+    free_names,
+    parse,
     to_plain,
     to_truth,
 )

@@ -1,18 +1,23 @@
-"""Families of kernels with declared parameters as a kernel source."""
+"""Families of kernels with declared parameters as a kernel source; Python files of users as modules."""
 
+import importlib.util
+import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError
+from costmodel.files import check_not_open_to_all
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._space import FamilySpace
+from costmodel.reading import is_file
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
@@ -126,3 +131,31 @@ def _space(family: Family, workload: Workload) -> FamilySpace:
     if key not in spaces:
         spaces[key] = FamilySpace(family, Workload.parse(workload.name))
     return spaces[key]
+
+
+@cache
+def load_module(file: Path) -> ModuleType:
+    """Run a file as a module, once a process.
+
+    Args:
+        file: Its whole path.
+
+    Raises:
+        CostModelError: There is no such file, every user may write to it, or it fails.
+    """
+    if not is_file(file):
+        raise CostModelError(f"A Python file must exist at {file}, but does not.")
+    check_not_open_to_all(file)
+    name = "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_")
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Triton looks the module of a kernel up by its name
+    try:
+        spec.loader.exec_module(module)
+    except CostModelError:
+        raise
+    except Exception as error:
+        raise CostModelError(f"{file} must run as a module, but: {error!r}.") from error
+    return module

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.family._base import Choice, Family
+from costmodel.kernels.family._base import Choice, Family, check_launch
 from costmodel.kernels.family._formula import Formula, all_hold
-from costmodel.kernels.family._geometry import check_launch
 from costmodel.records._candidate import Candidate, Config, ConfigBatch, Decision, KernelLaunch
 from costmodel.records._workload import Workload
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from costmodel.kernels.family._module import load_module
+from costmodel.kernels.family._source import load_module
 from costmodel.kernels.library import _cublaslt
-from costmodel.kernels.library._space import LibraryFamily
+from costmodel.kernels.library._source import LibraryFamily
 from costmodel.records._workload import Workload
 
 Tensor = Any  # torch.Tensor

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from costmodel.errors import InvalidConfigError
-from costmodel.kernels.library._space import MOST_ALGORITHMS
+from costmodel.kernels.library._source import MOST_ALGORITHMS
 from costmodel.records._workload import Workload
 
 _ELEMENTS = {torch.float32: 0, torch.float16: 2}  # cudaDataType_t: CUDA_R_32F, CUDA_R_16F

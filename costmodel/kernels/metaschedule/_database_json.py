@@ -5,7 +5,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from costmodel.kernels.metaschedule._choices import plain_json
-from costmodel.kernels.metaschedule._sample import lowered_launches
+from costmodel.kernels.metaschedule._source import lowered_launches
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
 from costmodel.records._candidate import Config, KernelLaunch
 from costmodel.records._workload import Workload

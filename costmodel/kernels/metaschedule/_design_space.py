@@ -11,19 +11,18 @@ from tvm.s_tir.schedule import Trace
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError
-from costmodel.kernels.metaschedule._choices import Choices, choices_of
+from costmodel.kernels.metaschedule._choices import Choices, SameOperator, apply_postprocessors, choices_of
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.kernels.metaschedule._lowered import kernel_launches
 from costmodel.kernels.metaschedule._parameters import Recorded, Suggester
 from costmodel.kernels.metaschedule._recorded_trace import read_config
-from costmodel.kernels.metaschedule._same_operator import SameOperator, apply_postprocessors
 from costmodel.kernels.metaschedule._sketch import Sketch, draw_columns, skeleton_of
-from costmodel.kernels.metaschedule._target import make_target
 from costmodel.kernels.metaschedule._tvm_start import (
+    make_target,
     register_tensor_intrinsics,
     without_tensor_intrinsics,
 )
 from costmodel.kernels.metaschedule._workload_ir import workload_module
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
 from costmodel.records._candidate import SKETCH, Candidate, Config, ConfigBatch, KernelLaunch
 from costmodel.records._identity import content_id
 from costmodel.records._platform import TargetKind

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -10,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
 from costmodel.failures import last_line
 from costmodel.files import replacing, write_whole
-from costmodel.kernels._artifact import Built
+from costmodel.kernels._artifact import Built, kernel_resources
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._cubin import kernel_resources
-from costmodel.kernels._nvrtc_version import nvrtc_compiler
-from costmodel.kernels.metaschedule._sample import open_space
-from costmodel.kernels.metaschedule._target import make_target
-from costmodel.kernels.metaschedule._tvm_start import import_tvm_for, precompile_headers
+from costmodel.kernels._design_space import sample
+from costmodel.kernels.cuda._nvrtc import nvrtc_compiler
+from costmodel.kernels.metaschedule._tvm_start import import_tvm_for, make_target, precompile_headers
 from costmodel.reading import exists
-from costmodel.records._candidate import Candidate
+from costmodel.records._candidate import Candidate, KernelLaunch
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import TargetKind
@@ -26,6 +25,51 @@ from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace
+
+
+@lru_cache(maxsize=64)
+def open_space(workload: Workload, kind: TargetKind) -> "MetaScheduleSpace":
+    """MetaSchedule's design space of a workload; the same object for the same arguments.
+
+    Raises:
+        MissingExtraError: TVM is not installed.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError("A MetaSchedule design space", "tvm")
+    from costmodel.kernels.metaschedule._design_space import MetaScheduleSpace  # loads TVM
+
+    return MetaScheduleSpace(workload, kind)
+
+
+def sample_candidates(
+    workload: Workload, kind: TargetKind, count: int, seed: int, **options: Any
+) -> list[Candidate]:
+    """Draw valid candidates of a workload that all lower to different programs; see ``kernels.sample``.
+
+    Raises:
+        MissingExtraError: TVM is not installed.
+    """
+    return sample(open_space(workload, kind), count, seed, **options)
+
+
+def lowered_launches(module: Any) -> tuple[KernelLaunch, ...]:
+    """What the lowered program of any scheduled module says of its kernels, see ``KernelLaunch``.
+
+    Takes 2 to 15 ms, as TVM's own features do.
+
+    Args:
+        module: Scheduled ``tvm.IRModule`` after its postprocessors, with one function ``main``.
+
+    Returns:
+        The kernels in order of launch; none where the program cannot be lowered or has sizes that are not
+        known.
+    """
+    from costmodel.kernels.metaschedule._lowered import kernel_launches  # loads TVM
+
+    try:
+        return kernel_launches(module)
+    except Exception:  # noqa: BLE001 (TVM raises its own error types; of such a program nothing is known)
+        return ()
 
 
 # Those that TVM looks for (tvm.support.cc.get_cc), after the variables CXX and CC.

@@ -1,4 +1,7 @@
-"""How processes of this package start TVM: without torch, intrinsics quickly, CUDA's headers parsed once."""
+"""How processes of this package start TVM, and what it makes kernels for.
+
+They start it without torch, register intrinsics quickly, and parse CUDA's headers once.
+"""
 
 import inspect
 import os
@@ -9,8 +12,9 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
+from typing import Any
 
-from costmodel.kernels._nvrtc_version import FIRST_WITH_HEADERS, nvrtc_version
+from costmodel.kernels.cuda._nvrtc import FIRST_WITH_HEADERS, nvrtc_version
 from costmodel.records._platform import TargetKind
 
 _MODULE = "tvm.s_tir.tensor_intrin"
@@ -103,3 +107,33 @@ def precompile_headers(architecture: str) -> None:
 
     with suppress(RuntimeError):  # CUDA's headers are not installed: each build will tell
         nvcc.compile_cuda(_NOTHING, target_format="cubin", arch=architecture, compiler="nvrtc")
+
+
+# From Hopper on, code for exactly one architecture may use all of it (CUDA C++ Programming Guide,
+# "Architecture-Specific Features").
+_FIRST_SPECIFIC = 90
+
+
+def make_target(kind: TargetKind, architecture: str = "sm_90") -> Any:
+    """TVM target of the local device kind. Loads TVM.
+
+    But for what CUDA compiles, it is Hopper's on every GPU, so that all have the same design spaces. Their
+    limits hold on every GPU since Volta.
+
+    Args:
+        kind: Kind of device.
+        architecture: Of a GPU, such as ``sm_90``.
+    """
+    import tvm
+
+    if kind == "cpu":
+        return tvm.target.Target({"kind": "llvm", "num-cores": _physical_cores()})
+    suffix = "a" if int(architecture.removeprefix("sm_")) >= _FIRST_SPECIFIC else ""
+    hopper = tvm.target.Target("nvidia/nvidia-h100").export()
+    return tvm.target.Target({**hopper, "arch": architecture + suffix})
+
+
+def _physical_cores() -> int:
+    import psutil  # type: ignore[import-untyped]  # only CPU targets need it
+
+    return psutil.cpu_count(logical=False) or 1

@@ -23,9 +23,9 @@ from costmodel.kernels._artifact import (
     write_artifact,
 )
 from costmodel.kernels._read_facts import Reading
+from costmodel.kernels.family._base import check_launch, check_shared_bytes
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._geometry import check_launch, check_shared_bytes
-from costmodel.kernels.family._module import load_module
+from costmodel.kernels.family._source import load_module
 from costmodel.kernels.triton._family import (
     EPILOGUE,
     OPERATOR_OUTPUT,

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels._reference import tolerance_of
-from costmodel.kernels.family._base import Choice, make_sized_workload
+from costmodel.kernels.family._base import Choice, Geometry, compute_launch_columns, make_sized_workload
 from costmodel.kernels.family._formula import Expression, Formula
-from costmodel.kernels.family._geometry import Geometry, compute_launch_columns
 from costmodel.kernels.family._space import FamilySpace
 from costmodel.reading import read_text
 from costmodel.records._candidate import Candidate, KernelLaunch

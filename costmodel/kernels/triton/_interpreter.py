@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._artifact import PassedValue, Position
 from costmodel.kernels._reference import agrees
-from costmodel.kernels.family._module import load_module
+from costmodel.kernels.family._source import load_module
 from costmodel.kernels.triton._build import Constant, KernelParameter, list_parameters
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource

@@ -7,8 +7,7 @@ from pathlib import Path
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._read_facts import Reading, describe_failure
-from costmodel.kernels.family._module import load_module
-from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.family._source import FamilySource, load_module
 from costmodel.kernels.triton._build import build_triton_family, read_triton_family
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.reading import is_file, is_folder, read_text

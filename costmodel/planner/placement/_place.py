@@ -12,11 +12,10 @@ from costmodel.arguments import check_number, check_seed
 from costmodel.errors import CostModelError
 from costmodel.planner.placement import _evaluate as evaluate
 from costmodel.planner.placement._evaluate import DeviceLoad, Placed
-from costmodel.planner.placement._latency import least_latency
+from costmodel.planner.placement._models import least_latency, least_max_load
 from costmodel.planner.placement._prefixes import best_prefixes, fill
 from costmodel.planner.placement._problem import Node, PlacementProblem
 from costmodel.planner.placement._solver import has_solver, make_blocks
-from costmodel.planner.placement._throughput import least_max_load
 
 Objective = Literal["throughput", "latency"]
 Method = Literal["cp-sat", "prefixes", "greedy", "given"]

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.planner.graphs._kernel_graph import KernelGraph
-from costmodel.planner.whatif._device import OnDevice
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fuse, fused_optimizer, remove_launches
 from costmodel.planner.whatif._known_kernels import same_kernels_on_sms, tuned, unfused
-from costmodel.planner.whatif._scale import half_precision, on_sms, replace_latencies, scale
+from costmodel.planner.whatif._scale import OnDevice, half_precision, on_sms, replace_latencies, scale
 from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records._device_table import find_device
@@ -127,7 +126,7 @@ def _unfuse(pattern: str, value: str, latencies: "Latencies | None") -> Transfor
 
 
 def _shipped() -> "Latencies":
-    from costmodel.planner._predicted import open_latencies
+    from costmodel.planner._latencies import open_latencies
 
     return open_latencies()
 

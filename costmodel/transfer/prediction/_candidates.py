@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from costmodel.errors import CostModelError
-from costmodel.kernels._sample import sample
+from costmodel.kernels._design_space import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.reading import decode_json, read_lines, refusing
 from costmodel.records._candidate import Candidate

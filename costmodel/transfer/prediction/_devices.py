@@ -8,7 +8,7 @@ import numpy as np
 
 from costmodel.decoding import convert
 from costmodel.errors import CostModelError
-from costmodel.kernels.metaschedule.launches._estimate import estimate_launches
+from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.reading import read_toml, refusing
 from costmodel.records._candidate import Candidate, config_batches
 from costmodel.records._device_table import find_device

@@ -11,7 +11,7 @@ from own_kernels import OWN
 
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaFamily, CudaSource
-from costmodel.kernels._sample import sample_from_starts
+from costmodel.kernels._design_space import sample_from_starts
 from costmodel.records._candidate import ConfigBatch
 
 pytestmark = pytest.mark.white_box

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from costmodel.errors import CostModelError
-from costmodel.kernels.family._module import load_module
+from costmodel.kernels.family._source import load_module
 
 pytestmark = pytest.mark.white_box
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.kernels._reference import agrees
-from costmodel.kernels.library._source import LibrarySource, load_call
-from costmodel.kernels.library._space import LibrarySpace
+from costmodel.kernels.library._source import LibrarySource, LibrarySpace, load_call
 from costmodel.records import Config, Outcome, Workload
 from costmodel.records._operators import OPERATORS
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from costmodel.errors import CostModelError, InvalidConfigError, MissingExtraError
-from costmodel.kernels.library._source import LibrarySource
-from costmodel.kernels.library._space import LibrarySpace
+from costmodel.kernels.library._source import LibrarySource, LibrarySpace
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.records._candidate import KernelLaunch
 

@@ -146,7 +146,12 @@ def _facts(function: Any, blocks: Sequence[Block]) -> ProgramFacts:
     results = anchor.size(anchor.spatial)
     epilogue = [block for block in behind if math.prod(block.extents) == results] if products else []
     arrays = [parameter for parameter in function.params if hasattr(parameter, "shape")]
-    inputs = [read for block in epilogue for read in block.operands if _is_one_of(read.source, arrays)]
+    inputs = [
+        read
+        for block in epilogue
+        for read in block.operands
+        if any(read.source.same_as(array) for array in arrays)
+    ]
     return ProgramFacts(
         flops=max(1, sum(block.flops for block in blocks)),
         min_bytes=max(1, sum(math.prod(map(int, a.shape)) * bytes_of(a.dtype) for a in arrays)),
@@ -158,10 +163,6 @@ def _facts(function: Any, blocks: Sequence[Block]) -> ProgramFacts:
         family=_family(blocks, anchor, products, has_epilogue=bool(epilogue)),
         **_masks(anchor, products),
     )
-
-
-def _is_one_of(buffer: Any, arrays: Sequence[Any]) -> bool:
-    return any(buffer.same_as(array) for array in arrays)
 
 
 def _products(anchor: Block) -> list[Any]:

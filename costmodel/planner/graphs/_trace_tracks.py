@@ -11,16 +11,11 @@ from typing import Any
 import numpy as np
 
 from costmodel.planner.graphs._recorded_graph import FaultCounts
-from costmodel.planner.graphs.traces._events import (
+from costmodel.planner.graphs._trace_events import (
     ANNOTATION,
     DEVICE,
     WAIT,
     Event,
-    parse_number,
-    read_whole,
-    role_of,
-)
-from costmodel.planner.graphs.traces._spans import (
     Span,
     clean_text,
     drop_polling_threads,
@@ -28,6 +23,9 @@ from costmodel.planner.graphs.traces._spans import (
     make_key,
     make_span,
     merge_polls,
+    parse_number,
+    read_whole,
+    role_of,
 )
 
 # Nothing runs for so long, and for so many times as long as all else takes: a clock jumped.
@@ -157,7 +155,9 @@ def _place(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> None:
                 streams[span.process, _numbered(device), _numbered(stream)].append(span)
         else:
             threads[span.thread].append(span)
-    tracks.threads = {key: each for key, each in threads.items() if _has_tasks(each)}
+    tracks.threads = {
+        key: each for key, each in threads.items() if any(span.category != ANNOTATION for span in each)
+    }
     rest_s = _rest_s(streams.values(), tracks.threads.values())
     for key in sorted(streams, key=lambda key: [(isinstance(part, str), part) for part in key]):
         _bound_last(streams[key], rest_s, findings)
@@ -167,10 +167,6 @@ def _place(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> None:
 def _numbered(value: Any) -> Hashable:
     found = read_whole(value)
     return make_key(value) if found is None else found
-
-
-def _has_tasks(spans: list[Span]) -> bool:
-    return any(span.category != ANNOTATION for span in spans)
 
 
 def _rest_s(streams: Iterable[list[Span]], threads: Iterable[list[Span]]) -> float:

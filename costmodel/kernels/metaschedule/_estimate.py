@@ -1,7 +1,8 @@
-"""The launches of a reduction over rows (softmax and the norms), from its decisions alone.
+"""Launches of configs from workload and decisions alone: nothing is lowered.
 
-Such an operator is a chain of stages: each but the last reduces a row to a number, the last writes a result
-for each element. A stage is run in one of three ways, which the sketch and its ``split.*`` decisions tell:
+A reduction over rows (softmax and the norms) is a chain of stages: each but the last reduces a row to a
+number, the last writes a result for each element. A stage is run in one of three ways, which the sketch and
+its ``split.*`` decisions tell:
 
 - across threads: one block a row, whose ``split`` threads share the row; such stages in a row share a kernel
   with the last, and pass numbers on through shared memory;
@@ -19,14 +20,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.kernels.metaschedule.launches._tiled_launch import unroll_steps
-from costmodel.records._candidate import SKETCH, ConfigBatch
+from costmodel.kernels.metaschedule._tiled_launch import (
+    is_tensorised,
+    is_tiled,
+    tensor_launch,
+    tiled_launch,
+    unroll_steps,
+)
+from costmodel.records._candidate import DATA_FACTS, SKETCH, ConfigBatch, KernelLaunch
 from costmodel.records._workload import DTYPE_BYTES
 
 _NUMBER_BYTES = 4  # what a row is reduced to is float32 in every dtype
 # Without a ``split``, less than two warps of items have one, and more than so many are looped over.
 _WARP = 32
 _MOST_BLOCKS, _MOST_THREADS = 256, 1024
+
+
+def estimate_launches(batch: ConfigBatch) -> dict[str, FloatArray]:
+    """What the lowered program of each config would say of the kernels that it launches.
+
+    Knows the sketches of MetaSchedule for a GPU. Where they are multi-level tiled, every number is that of
+    ``KernelLaunch``; ``shared_bytes`` of Tensor Core sketches is that of merged buffers.
+
+    Args:
+        batch: Configs of one sketch.
+
+    Returns:
+        Each field of ``KernelLaunch`` as ``(n, l)`` for l launches; ``(n, 1)`` of NaN where the decisions
+        tell no launches, as of a foreign kernel or on a CPU.
+
+    Example:
+        >>> from costmodel.records import Config, Workload
+        >>> tiles = {"tile.C.i": (2, 1, 16, 2, 1), "tile.C.j": (4, 1, 8, 1, 2), "tile.C.k": (8, 1, 8)}
+        >>> fetches = {"cooperative_fetch.A_shared": 4, "cooperative_fetch.B_shared": 1}
+        >>> config = Config({"sketch": 0, **tiles, **fetches, "unroll_explicit.root": 64})
+        >>> launches = estimate_launches(
+        ...     ConfigBatch.from_configs(Workload.parse("matmul-m64-n64-k64"), [config])
+        ... )
+        >>> launches["blocks"], launches["threads_per_block"], launches["local_bytes"]
+        (array([[8.]]), array([[128.]]), array([[16.]]))
+    """
+    if not batch.workload.is_foreign and batch.size:
+        if is_tiled(batch):
+            return _complete(_columns(tiled_launch(batch)))
+        if is_tensorised(batch):
+            return _complete(_columns(tensor_launch(batch)))
+        if is_row_reduction(batch):
+            return _complete(row_launches(batch))
+    return {field: np.full((batch.size, 1), np.nan) for field in KernelLaunch.__struct_fields__}
+
+
+def _columns(launch: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """``(n,)`` arrays of a single launch as ``(n, 1)``."""
+    return {field: values[:, None] for field, values in launch.items()}
+
+
+def _complete(launches: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """With what only data decide, of which there is none."""
+    return launches | dict.fromkeys(DATA_FACTS, np.zeros_like(launches["blocks"]))
 
 
 @dataclass(frozen=True)

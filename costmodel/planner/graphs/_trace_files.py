@@ -13,7 +13,7 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._recorded_graph import FaultCounts
-from costmodel.planner.graphs.traces._events import (
+from costmodel.planner.graphs._trace_events import (
     COPY,
     KERNEL,
     MEMSET,

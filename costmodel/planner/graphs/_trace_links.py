@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind, find_circles
 from costmodel.planner.graphs._recorded_graph import FaultCounts
-from costmodel.planner.graphs.traces._events import Event, is_wait, read_whole, waits_for_all
-from costmodel.planner.graphs.traces._tasks import Call, Stream, Tasks, ThreadTasks
-from costmodel.planner.graphs.traces._tracks import Tracks
+from costmodel.planner.graphs._trace_events import Event, is_wait, read_whole, waits_for_all
+from costmodel.planner.graphs._trace_tasks import Call, Stream, Tasks, ThreadTasks
+from costmodel.planner.graphs._trace_tracks import Tracks
 
 # First task, second task, kind.
 Link = tuple[int, int, DependencyKind]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs.traces._events import Args, DeviceProperties, read_count
+from costmodel.planner.graphs._trace_events import Args, DeviceProperties, read_count
 from costmodel.records._device_table import find_device
 from costmodel.records._operators import OPERATORS
 from costmodel.records._platform import Device

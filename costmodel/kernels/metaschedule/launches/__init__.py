@@ -1,1 +1,0 @@
-"""What decisions mean for a program: loops, tiles, what it stages, and the kernels that it launches."""
