@@ -55,8 +55,8 @@ def write_read_facts(
     return file
 
 
-def load_read_facts(dataset: Dataset) -> list[ReadFacts | None]:
-    """Return what was read of each candidate of a dataset; None for those of which nothing was.
+def load_read_facts(dataset: Dataset) -> dict[str, ReadFacts]:
+    """Return what was read of the kernels of a dataset, by candidate id; not those of which nothing was.
 
     Raises:
         CostModelError: The dataset has no read facts, or its file cannot be read.
@@ -73,9 +73,8 @@ def load_read_facts(dataset: Dataset) -> list[ReadFacts | None]:
         table = pq.read_table(file)
         known = [name for name in READ_FACTS if name in table.column_names]
         values = np.column_stack([table[name].to_numpy() for name in known])
-        found = {
+        return {
             candidate: ReadFacts(**dict(zip(known, row, strict=True)))
             for candidate, row in zip(table["candidate_id"].to_pylist(), values.tolist(), strict=True)
             if not np.isnan(row[0])
         }
-    return [found.get(each) for each in dataset.columns.ids]

@@ -6,7 +6,7 @@ times add up what the fullest SM does, one resource at a time, as in ``_times``.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -27,6 +27,9 @@ _LATENCY_CLOCKS, _ATOMIC_CLOCKS, _BARRIER_CLOCKS = 800, 4, 30
 # Instructions that an SM starts in a clock, one for each scheduler, in lanes; and such functions as
 # exponentials, a quarter of a warp for each (CUDA C++ Programming Guide, table of throughputs).
 _LANES, _SPECIAL_LANES = 128, 16
+# Share of the peak of schedulers, and of banks of shared memory: the power of two of 1/4 to 4 that ranks
+# kernels of triton-sm-budgets best; none ranks them much worse.
+_ISSUED_SHARE, _BANKS_SHARE = 0.5, 0.5
 _SHARED_WORDS_PER_CLOCK, _L1_BYTES_PER_CLOCK = 32, 128
 _SPECIAL_INSTRUCTIONS = 4  # that a function takes beside the one of the special unit
 _LEAST_S = 1e-12
@@ -144,10 +147,10 @@ class ReadRows:
         drawn = self.occupancy.busy_warps[:, 0] * limits.warp_threads * in_flight / _LATENCY_CLOCKS
         waits = self["memory_waits"] / np.maximum(1.0, self["copies_ahead"])
         return {
-            "issue": lanes * issued / (_LANES * clock * self.issue),
+            "issue": lanes * issued / (_ISSUED_SHARE * _LANES * clock * self.issue),
             "special": lanes * special / (_SPECIAL_LANES * clock * self.issue),
             "tensor": lanes * self["thread_tensor_flops"] / (peak * group_share * self.issue),
-            "shared": lanes * words / (_SHARED_WORDS_PER_CLOCK * clock),
+            "shared": lanes * words / (_BANKS_SHARE * _SHARED_WORDS_PER_CLOCK * clock),
             "l1": self.rounds
             * _SECTOR_BYTES
             * (self["load_sectors"] + self["store_sectors"])
@@ -164,13 +167,13 @@ class ReadRows:
 
     @cached_property
     def total_s(self) -> FloatArray:
-        """``(n,)`` sum of all times, as if nothing overlapped."""
-        return np.asarray(np.sum(list(self.seconds.values()), axis=0))
+        """``(n,)`` sum of all times, as if nothing overlapped; in one order, however many rows there are."""
+        return reduce(np.add, self.seconds.values())
 
     @cached_property
     def longest_s(self) -> FloatArray:
         """``(n,)`` longest of all times, as if everything overlapped."""
-        return np.asarray(np.max(list(self.seconds.values()), axis=0))
+        return reduce(np.maximum, self.seconds.values())
 
 
 def _log2(values: FloatArray) -> FloatArray:
