@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import Database, named_platform
-from costmodel.records._line_file import SharedLineFile
+from costmodel.records._line_file import SharedLineFile, rewrite_lines
 
 pytestmark = [pytest.mark.tvm, pytest.mark.white_box]
 
@@ -167,3 +168,19 @@ def test_a_search_starts_from_what_the_database_knows(tmp_path: Path) -> None:
     spaces = context.generate_design_space()
     context.pre_tuning(8, 8, spaces, database, ms.cost_model.RandomModel(seed=1))
     assert context.generate_measure_candidates()
+
+
+def test_what_tvm_cannot_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.jsonl"
+    add(Database(path, on_h100()), 1e-3)
+    lines = path.read_bytes().splitlines()
+    records = [json.loads(line)["record"] for line in lines]
+    damage = {
+        "measured": {"arguments": [["TENSOR", "float" + "9" * 50, [1]]]},
+        "program": {"fields": ["1", "!"]},
+    }
+    for kind, changed in damage.items():
+        damaged = [each | changed if each["type"] == kind else each for each in records]
+        rewrite_lines(path, [json.dumps(each).encode() for each in damaged])
+        with pytest.raises(CostModelError, match=r"tuned.jsonl must be a database of programs and traces of"):
+            Database(path, on_h100()).get_all_tuning_records()

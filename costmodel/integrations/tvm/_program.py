@@ -22,6 +22,9 @@ from costmodel.records._platform import Platform, TargetKind, part_of
 from costmodel.records._workload import Workload
 from costmodel.workloads._programs import FoundSpace, find_space
 
+# What our parts raise comes out of TVM, which calls them, as what it is: else it would be a RuntimeError.
+tvm_ffi.register_error("CostModelError", CostModelError)
+
 RUNNERS = {"cuda": CudaRunner, "cpu": CpuRunner}
 _KINDS: dict[str, TargetKind] = {"cuda": "cuda", "llvm": "cpu"}
 
