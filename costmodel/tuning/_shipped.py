@@ -1,15 +1,17 @@
 """Shipped datasets, and models trained on them in advance."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
-from costmodel.dataset.table._dataset import Dataset
+from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._files import find_dataset, hash_dataset
 from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
+from costmodel.evaluation._sides import join
 from costmodel.features._extract import COLUMNS
 from costmodel.files import make_folder
 from costmodel.reading import is_file
@@ -20,8 +22,7 @@ from costmodel.tuning._training import train
 from costmodel.version import __version__
 
 MODELS_VARIABLE = "COSTMODEL_MODELS"
-# The first that has kernels of a family is learned from. wide-sm-budgets is left out: kernels of operators
-# drawn at random make the choice for those of networks worse (experiments/breadth).
+# The first that has kernels of a family is learned from.
 _LEARNED_FROM = (
     "sm-budgets",
     "h100-sm-budgets",
@@ -29,6 +30,12 @@ _LEARNED_FROM = (
     "triton-sm-budgets",
     "sparse-sm-budgets",
 )
+
+# What a model that is trained in advance learns from beside a dataset, and its learner. Of workloads never
+# seen, kernels of many operators teach more than many kernels of a few, and trees that take minutes choose
+# better than what a search can wait for (experiments/sampled_pool).
+_BESIDE = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
+_LEARNER_OF_ALL = "committee"
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,29 @@ class ShippedDataset:
         """File of the model that ``pretrain`` trains on it."""
         return models_folder() / f"{self.name}.costmodel"
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Names of the installed datasets that ``pretrain`` learns from as well."""
+        return tuple(name for name in _BESIDE.get(self.name, ()) if _is_installed(name))
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of all that ``pretrain`` learns from, 64 hexadecimal digits."""
+        own, *others = (hash_dataset(name) for name in (self.name, *self.beside))
+        return hashlib.sha256("".join((own, *others)).encode()).hexdigest() if others else own
+
     def load(self) -> Dataset:
         """Load the measurements; they are cached."""
         return _loaded(self.name)
+
+    def load_all(self) -> Dataset:
+        """Load all that ``pretrain`` learns from."""
+        own = self.load()
+        if not self.beside:
+            return own
+        assert own.file is not None
+        joined = join([own, *(load_dataset(name) for name in self.beside)])
+        return replace(joined, file=DatasetFile(own.file.path, self.sha256))
 
     def model(self) -> Model | None:
         """Load the model of ``pretrain``; None if there is none for these measurements and this version."""
@@ -60,7 +87,7 @@ class ShippedDataset:
         about = model.metadata
         is_current = (
             about.versions.get("costmodel") == __version__
-            and about.dataset_sha256 == hash_dataset(self.name)
+            and about.dataset_sha256 == self.sha256
             and {column.name for column in COLUMNS} <= set(about.columns)
         )
         return model if is_current else None
@@ -115,7 +142,8 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
     """Train a model on each shipped dataset, for later searches and predictions.
 
     Each model uses the learner that ``tune`` would choose for such kernels, and replaces an existing model in
-    ``models_folder``. ``wide-sm-budgets`` is left out, and so is ``h100-sm-budgets`` if the larger
+    ``models_folder``. That of ``sm-budgets`` is a ``committee``, which also learns from ``wide-sm-budgets``
+    and ``sampled-sm-budgets`` if these are installed. ``h100-sm-budgets`` is left out if the larger
     ``sm-budgets`` is installed.
 
     Args:
@@ -130,8 +158,9 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
     make_folder(models_folder())
     found = {}
     for each in _without_repeats(_installed()):
-        data = each.load()
-        model = train(data, learner_for(data.candidates[0]), seed=seed)
+        data = each.load_all()
+        learner = _LEARNER_OF_ALL if each.beside else learner_for(data.candidates[0])
+        model = train(data, learner, seed=seed)
         model.save(each.model_file)
         found[each.name] = replace(model, path=each.model_file)
     return found

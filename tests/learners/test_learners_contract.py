@@ -10,12 +10,13 @@ from costmodel.learners import (
     XGBoostLearner,
 )
 from costmodel.learners._analytic import AnalyticPrior
+from costmodel.learners._committee import Committee
 from costmodel.learners._known_elsewhere import KnownElsewhere
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._source_rules import NearestTask, WeightedConsensus
 from costmodel.learners._stack import AboveAnalytic, Stack
-from costmodel.learners.trees._boosted_trees import XGBoostRanker
+from costmodel.learners.trees._boosted_trees import XGBoostRanker, XGBoostScorer
 from costmodel.testing import LEARNER_CHECKS, contract_rows
 
 pytestmark = pytest.mark.white_box
@@ -46,6 +47,7 @@ FACTORIES = {
     "xgboost": lambda: XGBoostLearner(rounds=20),
     "xgboost with baseline": lambda: XGBoostLearner(0, rounds=20),
     "xgboost rank": lambda: XGBoostRanker(rounds=20),
+    "xgboost score": lambda: XGBoostScorer(rounds=20, row_share=0.5, split_share=0.5),
     "random forest": lambda: RandomForestLearner(0, trees=5),
     "random forest on drawn rows": lambda: RandomForestLearner(trees=3, rows=50),
     "stack": lambda: Stack((RidgeLearner(), KernelRidge(0, landmarks=20))),
@@ -55,6 +57,7 @@ FACTORIES = {
     "stack of weighted learners": lambda: Stack(
         (RandomLearner(), XGBoostRanker(rounds=9), RidgeLearner()), (0,), folds=3
     ),
+    "committee": lambda: Committee((KernelRidge(0, landmarks=20), XGBoostScorer(rounds=9))),
     "stack without latency": lambda: Stack((RandomLearner(), XGBoostRanker(rounds=9)), (0, 1), folds=2),
 }
 

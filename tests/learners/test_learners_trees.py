@@ -5,7 +5,7 @@ from scipy.stats import spearmanr
 from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.learners import RandomForestLearner, XGBoostLearner, prepare
-from costmodel.learners.trees._boosted_trees import XGBoostRanker
+from costmodel.learners.trees._boosted_trees import XGBoostRanker, XGBoostScorer
 from costmodel.testing import contract_rows
 
 pytestmark = pytest.mark.white_box
@@ -92,3 +92,27 @@ def test_ranker_orders_within_tasks_whatever_their_size() -> None:
     for task in range(15, 20):
         own = tasks[~known] == task
         assert spearmanr(prediction.score[own], -y[~known][own]).statistic > 0.85
+
+
+def test_scorer_predicts_scores_less_the_mean_of_each_task() -> None:
+    X, y, tasks = contract_rows()
+    rows = prepare(X, y, tasks)
+    score = np.exp(rows.log_score)
+    mean = np.bincount(rows.tasks, score) / np.bincount(rows.tasks)
+    learner = XGBoostScorer(rounds=400, learning_rate=0.3, column_share=1.0, min_child_weight=0.0)
+    prediction = learner.fit(X, y, tasks).predict(rows.X)
+    assert prediction.latency_s is None
+    np.testing.assert_allclose(prediction.score, score - mean[rows.tasks], atol=0.02)
+
+
+def test_scorer_learns_as_much_from_each_task_whatever_its_latency_and_size() -> None:
+    X, y, tasks = contract_rows()
+    expected = XGBoostScorer(rounds=20).fit(X, y, tasks).predict(X).score
+    longer = np.where(tasks == "task 1", 1000.0 * y, y)
+    np.testing.assert_allclose(
+        XGBoostScorer(rounds=20).fit(X, longer, tasks).predict(X).score, expected, atol=1e-5
+    )
+    often = np.repeat(np.arange(len(X)), np.where(tasks == "task 1", 3, 1))
+    rows = prepare(X[often], y[often], tasks[often])
+    weights = np.bincount(rows.tasks, XGBoostScorer()._labels(rows)["weight"])
+    np.testing.assert_allclose(weights, len(often) / 4)
