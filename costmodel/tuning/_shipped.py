@@ -31,11 +31,11 @@ _LEARNED_FROM = (
     "sparse-sm-budgets",
 )
 
-# What a model that is trained in advance learns from beside a dataset, and its learner. Of workloads never
-# seen, kernels of many operators teach more than many kernels of a few, and trees that take minutes choose
-# better than what a search can wait for (experiments/sampled_pool).
-_BESIDE = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
-_LEARNER_OF_ALL = "committee"
+# What the model that is trained in advance for the kernels of a dataset learns from in its place, if all of
+# it is installed, and by which learner. Of workloads never seen, a few kernels of many operators teach more
+# than many of a few; the learner takes minutes, which no search waits for (experiments/sampled_pool).
+_TAUGHT_BY = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
+_LEARNER_OF_MANY = "committee"
 
 
 @dataclass(frozen=True)
@@ -56,15 +56,16 @@ class ShippedDataset:
         return models_folder() / f"{self.name}.costmodel"
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """Names of the installed datasets that ``pretrain`` learns from as well."""
-        return tuple(name for name in _BESIDE.get(self.name, ()) if _is_installed(name))
+    def taught_by(self) -> tuple[str, ...]:
+        """Names of the datasets that ``pretrain`` learns from."""
+        names = _TAUGHT_BY.get(self.name, ())
+        return names if names and all(map(_is_installed, names)) else (self.name,)
 
     @property
     def sha256(self) -> str:
         """SHA-256 of all that ``pretrain`` learns from, 64 hexadecimal digits."""
-        own, *others = (hash_dataset(name) for name in (self.name, *self.beside))
-        return hashlib.sha256("".join((own, *others)).encode()).hexdigest() if others else own
+        found = [hash_dataset(name) for name in self.taught_by]
+        return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
 
     def load(self) -> Dataset:
         """Load the measurements; they are cached."""
@@ -72,12 +73,10 @@ class ShippedDataset:
 
     def load_all(self) -> Dataset:
         """Load all that ``pretrain`` learns from."""
-        own = self.load()
-        if not self.beside:
-            return own
-        assert own.file is not None
-        joined = join([own, *(load_dataset(name) for name in self.beside)])
-        return replace(joined, file=DatasetFile(own.file.path, self.sha256))
+        if self.taught_by == (self.name,):
+            return self.load()
+        joined = join(map(load_dataset, self.taught_by))
+        return replace(joined, file=DatasetFile(Path("+".join(self.taught_by)), self.sha256))
 
     def model(self) -> Model | None:
         """Load the model of ``pretrain``; None if there is none for these measurements and this version."""
@@ -142,9 +141,9 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
     """Train a model on each shipped dataset, for later searches and predictions.
 
     Each model uses the learner that ``tune`` would choose for such kernels, and replaces an existing model in
-    ``models_folder``. That of ``sm-budgets`` is a ``committee``, which also learns from ``wide-sm-budgets``
-    and ``sampled-sm-budgets`` if these are installed. ``h100-sm-budgets`` is left out if the larger
-    ``sm-budgets`` is installed.
+    ``models_folder``. That for TVM's kernels is a ``committee``, which learns from ``wide-sm-budgets`` and
+    ``sampled-sm-budgets``, where these and ``sm-budgets`` are installed. ``h100-sm-budgets`` is left out if
+    the larger ``sm-budgets`` is installed.
 
     Args:
         seed: Seed of the learners' random choices.
@@ -159,7 +158,8 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
     found = {}
     for each in _without_repeats(_installed()):
         data = each.load_all()
-        learner = _LEARNER_OF_ALL if each.beside else learner_for(data.candidates[0])
+        many = len(each.taught_by) > 1
+        learner = _LEARNER_OF_MANY if many else learner_for(data.candidates[0])
         model = train(data, learner, seed=seed)
         model.save(each.model_file)
         found[each.name] = replace(model, path=each.model_file)

@@ -138,3 +138,23 @@ def test_a_dataset_whose_families_others_have_is_left_out_and_the_model_of_these
     pretrain()
     assert shipped_for("", Workload.parse(KNOWN)) is only
     assert pretrained("", Workload.parse(KNOWN)).metadata.workloads == (KNOWN,)
+
+
+def test_a_model_may_learn_from_other_datasets_than_its_own(only, monkeypatch, tmp_path, landscape, header):
+    with RecordStore(tmp_path / "records.jsonl") as store:
+        store.append(landscape.to_measurements(UNKNOWN))
+    other = str(build_dataset([tmp_path / "records.jsonl"], tmp_path / "other", header=header).path)
+    (alone,) = pretrain().values()
+    assert only.model() is not None
+    monkeypatch.setattr(_shipped, "_LEARNER_OF_MANY", "ridge")
+    monkeypatch.setattr(_shipped, "_TAUGHT_BY", {only.name: (only.name, "not-installed")})
+    assert only.model() is not None  # learned from the dataset itself, as long as something is missing
+    monkeypatch.setattr(_shipped, "_TAUGHT_BY", {only.name: (only.name, other)})
+    assert only.model() is None
+    (model,) = pretrain().values()
+    assert model.metadata.workloads == tuple(sorted([KNOWN, UNKNOWN]))
+    assert model.metadata.rows == 2 * alone.metadata.rows
+    assert model.metadata.learner == "ridge"
+    assert only.model() is not None
+    # A search for a workload that was measured is told of the dataset that has it.
+    assert knowledge_of(landscape, KNOWN)["trained_on"] == "this one here of built"

@@ -216,8 +216,8 @@ class XGBoostScorer(BoostedTrees):
     number of configs. No latency is predicted.
 
     On kernels as a tuner's own sampler draws them, of workloads never seen, this target chose better than log
-    latency above a bound or above the task's mean, and 600 trees of depth 8 better than 300 or than those of
-    depth 6 (experiments/sampled_pool).
+    latency above a bound or above the task's mean, and many trees of depth 8 better than fewer or than those
+    of depth 6 (experiments/LOG.md).
 
     Args: see ``BoostedTrees``.
     """
@@ -226,7 +226,7 @@ class XGBoostScorer(BoostedTrees):
     def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
         """Many large trees, which differ by the rows and columns that they see."""
         sampling = {"column_share": 1.0, "split_share": 1 / 3, "row_share": 0.25}
-        return cls(rounds=600, depth=8, min_child_weight=20.0, seed=seed, **sampling)
+        return cls(depth=8, learning_rate=0.075, min_child_weight=20.0, seed=seed, **sampling)
 
     def predict(self, X: FloatArray) -> Prediction:
         """The sum over trees as score."""
