@@ -34,7 +34,7 @@ _OWN_LEARNERS = {
     "scaled-from-whole": "costmodel.learners._scaled_from_whole:ScaledFromWhole",
     "known-elsewhere": "costmodel.learners._known_elsewhere:KnownElsewhere",
     "stack": "costmodel.learners._stack:Stack",
-    "committee": "costmodel.learners._committee:Committee",
+    "committee": "costmodel.learners._stack:Committee",
     "stack-above-analytic": "costmodel.learners._stack:AboveAnalytic",
     "ridge-on-sources": "costmodel.transfer.models._ridge_on_sources:RidgeOnSources",
     "source-mixture": "costmodel.transfer.models._source_mixture:SourceMixture",

@@ -15,7 +15,9 @@ from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, prepare
-from costmodel.learners.trees._boosted_trees import XGBoostLearner, XGBoostRanker
+from costmodel.learners.trees._boosted_trees import XGBoostLearner, XGBoostRanker, XGBoostScorer
+
+_SCORERS = 3  # of a committee
 
 
 def out_of_fold(  # noqa: PLR0913, PLR0917 (what fit takes, and how it is divided)
@@ -196,6 +198,26 @@ def _within(values: FloatArray, training: Training) -> FloatArray:
     weight = np.exp(training.log_score)
     means = np.bincount(training.tasks, weight * values) / np.bincount(training.tasks, weight)
     return values - means[training.tasks]
+
+
+@register("committee")
+class Committee(Stack):
+    """A stack of which most members say the score, and the others the latency.
+
+    Members of one kind differ by seed alone: the choice of one fit moves by as much as most other decisions
+    about a model change it, and that of several together moves less (bagging: Breiman, Machine Learning 24,
+    1996).
+
+    Args: see ``Stack``.
+    """
+
+    @classmethod
+    def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Trees for the score, which choose best; trees and kernel ridge, which also tell the latency."""
+        seeds = range(_SCORERS * seed, _SCORERS * (seed + 1))  # committees of different seeds share no member
+        trees = XGBoostLearner.for_columns(columns, seed)
+        scorers = (XGBoostScorer.for_columns(columns, each) for each in seeds)
+        return cls((KernelRidge.for_columns(columns, seed), trees, *scorers), positions(columns, "workload"))
 
 
 @register("stack-above-analytic")

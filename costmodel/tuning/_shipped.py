@@ -33,7 +33,7 @@ _LEARNED_FROM = (
 
 # What the model that is trained in advance for the kernels of a dataset learns from in its place, if all of
 # it is installed, and by which learner. Of workloads never seen, a few kernels of many operators teach more
-# than many of a few; the learner takes minutes, which no search waits for (experiments/sampled_pool).
+# than many of a few; training takes a minute or two, which no search waits for (experiments/sampled_pool).
 _TAUGHT_BY = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
 _LEARNER_OF_MANY = "committee"
 

@@ -10,12 +10,11 @@ from costmodel.learners import (
     XGBoostLearner,
 )
 from costmodel.learners._analytic import AnalyticPrior
-from costmodel.learners._committee import Committee
 from costmodel.learners._known_elsewhere import KnownElsewhere
 from costmodel.learners._random import RandomLearner
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
 from costmodel.learners._source_rules import NearestTask, WeightedConsensus
-from costmodel.learners._stack import AboveAnalytic, Stack
+from costmodel.learners._stack import AboveAnalytic, Committee, Stack
 from costmodel.learners.trees._boosted_trees import XGBoostRanker, XGBoostScorer
 from costmodel.testing import LEARNER_CHECKS, contract_rows
 
