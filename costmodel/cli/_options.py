@@ -15,7 +15,7 @@ from costmodel.files import check_picture, check_writable
 from costmodel.reading import is_folder
 
 if TYPE_CHECKING:
-    from costmodel.collector.runners._service_watch import ServiceWatch
+    from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
     from costmodel.tuning._places import Place
 
 
@@ -314,8 +314,14 @@ def service_watch_of(beside: Path | None, may_lose: str | None) -> "ServiceWatch
     return ServiceWatch(beside) if share is None else ServiceWatch(beside, may_lose=share)
 
 
-def place_of(runner: str, replay: str | None, device: str | None, watch: "ServiceWatch | None") -> "Place":
-    """The place to measure that the options name.
+def place_of(
+    runner: str,
+    replay: str | None,
+    device: str | None,
+    watch: "ServiceWatch | None",
+    on_end: "Callable[[ServiceReport], None]",
+) -> "Place":
+    """The place to measure that the options name; ``on_end`` is told how a watched service fared.
 
     Raises:
         CostModelError: A runner is named beside records to replay.
@@ -331,4 +337,4 @@ def place_of(runner: str, replay: str | None, device: str | None, watch: "Servic
         )
     else:
         place = find_place(runner)
-    return Beside(place, watch) if watch else place
+    return Beside(place, watch, on_end) if watch else place

@@ -40,6 +40,7 @@ from costmodel.cli._tracking import (
 )
 
 if TYPE_CHECKING:
+    from costmodel.collector.runners._service_watch import ServiceReport
     from costmodel.tuning._result import TuneResult
 
 
@@ -341,7 +342,8 @@ def tune(
         seed=seed,
         measure_curves=bool(plot or report) and not beside,
     )
-    place = place_of(runner.value, replay, device, service_watch_of(beside, may_lose))
+    fared: list[ServiceReport] = []
+    place = place_of(runner.value, replay, device, service_watch_of(beside, may_lose), fared.append)
     with Tracking.of(context).run(f"{workload} {goal.title}", options_of(context)) as run:
         history = learn_from or replay
         if model is None and history != NOTHING and (history or runner is RunnerName.REPLAY):
@@ -360,7 +362,7 @@ def tune(
                 on_trial=log.add,
             )
             _print(result)
-            write_json(json, result.to_dict())
+            write_json(json, {**result.to_dict(), "service": fared[0] if fared else None})
             if plot or runner is RunnerName.REPLAY:
                 picture = plot or _default_picture(result)
                 watch_output(context, picture)

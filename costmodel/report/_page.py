@@ -73,6 +73,11 @@ def figure_html(figure: "Figure", caption: str, dpi: int = 130) -> str:
     )
 
 
+def format_three_digits(value: float) -> str:
+    """Write a positive number with three or more digits."""
+    return f"{value:#.3g}".removesuffix(".") if value < 100 else f"{value:.0f}"
+
+
 @dataclass(frozen=True)
 class TextTable:
     """A table of texts, for terminals, notebooks, pages and Markdown.

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sized
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.search._objective import FreeSms
 from costmodel.search._portfolio import served_s
 from costmodel.search._result import SearchResult
@@ -17,7 +16,6 @@ from costmodel.tuning._findings import (
     budget,
     decisions,
     microseconds,
-    milliseconds,
     origin,
 )
 
@@ -32,7 +30,7 @@ def answer(found: Findings) -> tuple[str, ...]:
         *_finalists(found.search),
         *_ties(found.search),
         *_drifts(found.search),
-        *(_describe_service(found.service) if found.service else ()),
+        *found.remarks,
         *origin(found.search.provenance),
     )
 
@@ -143,23 +141,6 @@ def _drifts(search: SearchResult) -> Iterator[str]:
             f"Measured times drifted by x{drift.ratio:.2f} from trial {drift.since} on, and earlier ones are "
             "multiplied by that: look for other clocks, software or neighbours."
         )
-
-
-def _describe_service(service: ServiceReport) -> Iterator[str]:
-    """What a service lost meanwhile, and why the search did not come to its end."""
-    yield (
-        f"The service beside it: p99 {milliseconds(service.p99_while_s)} ms, "
-        f"{milliseconds(service.p99_before_s)} ms before ({100 * service.p99_rise:+.1f} %, at most "
-        f"{100 * service.may_lose:+g} %), over {service.requests:,} requests; {service.pauses} "
-        f"{'pause' if service.pauses == 1 else 'pauses'}, {service.paused_s:.1f} s in all."
-    )
-    if service.slower_by_itself:
-        yield (
-            "It has become slower by itself, which is not the search's: without it p99 is "
-            f"{milliseconds(service.p99_alone_s)} ms now."
-        )
-    if service.ended:
-        yield f"The search went no further: {service.ended}"
 
 
 def _freed(found: Findings, free: FreeSms) -> str:

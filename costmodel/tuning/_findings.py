@@ -7,11 +7,11 @@ from functools import cached_property
 
 from costmodel.arrays import FloatArray
 from costmodel.collector.runners._base import Runner
-from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.records._candidate import Candidate, Decision
 from costmodel.records._measurement import Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
+from costmodel.report._page import format_three_digits
 from costmodel.search._dispatch import DispatchTable
 from costmodel.search._objective import FreeSms
 from costmodel.search._portfolio import BudgetRange, served_s
@@ -49,7 +49,7 @@ class Findings:
         free: The fewest SMs that are enough; None where that was not asked.
         curves: Latency over SM budgets of the choice and of others; none where nobody measured them.
         left_out: Why a source was left out, by its name.
-        service: What a service beside it lost; None where there was none.
+        remarks: What the runner says of how measuring went.
     """
 
     search: SearchResult
@@ -58,7 +58,7 @@ class Findings:
     free: FreeSms | None
     curves: Sequence[BudgetCurve]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    service: ServiceReport | None = None
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def dispatch_table(self) -> DispatchTable:
@@ -164,12 +164,7 @@ def launches(candidate: Candidate) -> str:
 
 def microseconds(latency_s: float | None) -> str:
     """Microseconds with three or more digits; empty where unknown."""
-    return "" if latency_s is None else _three_digits(1e6 * latency_s)
-
-
-def milliseconds(latency_s: float) -> str:
-    """Milliseconds with three or more digits."""
-    return _three_digits(1e3 * latency_s)
+    return "" if latency_s is None else format_three_digits(1e6 * latency_s)
 
 
 def budget(platform: Platform) -> str:
@@ -204,11 +199,6 @@ def origin(provenance: Provenance) -> Iterator[str]:
         elif "trained_on" in known:
             yield f"{source.capitalize()}: {known['model']}, trained on {known['trained_on']}."
     yield from (f"Left out: {left_out}." for left_out in told("left_out"))
-
-
-def _three_digits(value: float) -> str:
-    """A positive number with three or more digits."""
-    return f"{value:#.3g}".removesuffix(".") if value < 100 else f"{value:.0f}"
 
 
 def _value(value: Decision) -> str:

@@ -141,7 +141,6 @@ def result_values(found: Findings) -> dict[str, Any]:
         "trials": search.trials,
         "latency_s_by_sms": {curve.label: curve.latency_s for curve in found.curves},
         "drifts": search.drifts,
-        "service": found.service,
         "provenance": search.provenance,
     }
 

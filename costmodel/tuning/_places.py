@@ -1,6 +1,6 @@
 """Where a search measures: the records of a device, this GPU, this CPU, or any of them beside a service."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from costmodel.collector._engine import Engine
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.collector.runners._replay import ReplayRunner
-from costmodel.collector.runners._service_watch import ServiceWatch
+from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.collector.runners._wrapped import RecordedRunner, WatchedRunner
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
@@ -75,10 +75,13 @@ class Beside:
         place: Where to measure: a place, its name, or a runner.
         service: The watch of the service, or the file to which it appends its latencies, for the default
             bound (see ``costmodel.collector.ServiceWatch``).
+        on_end: Called in the end with how the service fared: by how much its p99 rose (``p99_rise``), and how
+            long measuring paused (``pauses``, ``paused_s``).
     """
 
     place: "Place | PlaceName"
     service: ServiceWatch | Path | str
+    on_end: Callable[[ServiceReport], object] | None = None
 
 
 Place = Runner | Replay | Gpu | Cpu | Beside
@@ -103,12 +106,8 @@ def find_place(on: Place | str) -> Place:
 
 
 @contextmanager
-def open_place(
-    place: Place, subject: Subject, goal: Goal, settings: SearchSettings
-) -> "Iterator[tuple[Runner, WatchedService | None]]":
-    """Open the runner of a place, with the service that is watched there; both are closed in the end.
-
-    A runner that is passed as an object stays open.
+def open_place(place: Place, subject: Subject, goal: Goal, settings: SearchSettings) -> Iterator[Runner]:
+    """Open the runner of a place, which is closed in the end; one that is passed as an object stays open.
 
     Raises:
         CostModelError: The dataset does not hold the workload or the device, a device cannot be opened, the
@@ -117,16 +116,18 @@ def open_place(
     if isinstance(place, Beside):
         with (
             _watch_service(place, goal, settings) as service,
-            open_place(find_place(place.place), subject, goal, settings) as (runner, _),
+            open_place(find_place(place.place), subject, goal, settings) as runner,
         ):
-            yield WatchedRunner(runner, service), service
+            yield WatchedRunner(runner, service)
+        if place.on_end:
+            place.on_end(service.report)
     elif isinstance(place, Runner):
-        yield place, None
+        yield place
     elif isinstance(place, Replay):
-        yield _open_replay(subject, place), None
+        yield _open_replay(subject, place)
     else:
         with _open_device(place, subject) as runner:
-            yield (RecordedRunner(runner, Path(place.records)) if place.records else runner), None
+            yield RecordedRunner(runner, Path(place.records)) if place.records else runner
 
 
 def replayed_dataset(place: Place) -> DatasetLike | None:

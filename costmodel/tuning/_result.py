@@ -37,7 +37,7 @@ class TuneResult(Findings):
         free: The fewest SMs that are enough; None if ``free_sms`` was not given.
         curves: Latency over SM budgets, for the chosen kernels and for other choices.
         left_out: Why a source was left out, by its name.
-        service: How much slower a watched service became; None if there was none.
+        remarks: What the runner says of how measuring went, such as what a service beside it lost.
         searches: The searches, one per source.
 
     Example:

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.arguments import check_kind, check_whole
-from costmodel.collector.runners._base import Runner
-from costmodel.collector.runners._watched_service import CannotGoOnError, WatchedService
+from costmodel.collector.runners._base import CannotGoOnError, Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
@@ -111,8 +110,8 @@ def tune(  # noqa: PLR0913 (settings, all but the first with defaults)
         search,
         on_trial,
     )
-    with open_place(request.place, request.subject, request.goal, request.settings) as (runner, service):
-        return _search_and_compare(request, runner, service)
+    with open_place(request.place, request.subject, request.goal, request.settings) as runner:
+        return _search_and_compare(request, runner)
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ class _Request:
     on_trial: Callable[[Trial], None] | None
 
 
-def _search_and_compare(request: _Request, runner: Runner, service: WatchedService | None) -> TuneResult:
+def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     """Search with an open runner, and compare what was found with other choices."""
     subject, goal = request.subject, request.goal
     platforms, asked = goal.platforms(runner), subject.workload
@@ -148,7 +147,7 @@ def _search_and_compare(request: _Request, runner: Runner, service: WatchedServi
         name: _make_sampler(request, space, known, is_only=len(names) == 1) for name, space in spaces.items()
     }
     known_best = known.best_recorded(spaces.values(), platforms)
-    searches = _run_searches(runner, list(samplers.values()), request, known_best, service)
+    searches = _run_searches(runner, list(samplers.values()), request, known_best)
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
@@ -166,8 +165,7 @@ def _search_and_compare(request: _Request, runner: Runner, service: WatchedServi
     free = None if goal.free_sms is None else result.free_sms(goal.free_sms)
     is_ours = not replayed and not isinstance(request.place, Runner)
     left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-    lost = service.report if service else None
-    return TuneResult(result, ranges, most, free, curves, left_out, lost, searches)
+    return TuneResult(result, ranges, most, free, curves, left_out, runner.remarks, searches)
 
 
 def _make_sampler(
@@ -191,7 +189,6 @@ def _run_searches(
     samplers: Sequence[ModelSampler],
     request: _Request,
     known_best: Sequence[Candidate] = (),
-    service: WatchedService | None = None,
 ) -> tuple[Search, ...]:
     """Search in turn, with a progress bar, each in its study.
 
@@ -220,9 +217,8 @@ def _run_searches(
     with quiet_optuna():
         searches = tuple(search_of(sampler) for sampler in samplers)
         progress = Progress(f"measuring on {budgets}", sum(each.left for each in searches))
-        if service:
-            service.tell = progress.show
-        with progress, suppress(CannotGoOnError):  # a watched service ends a search, but loses no trial
+        runner.tell_waits(progress.show)
+        with progress, suppress(CannotGoOnError):  # a runner may end a search, which loses no trial
             tune_together(searches)
     return searches
 

@@ -17,10 +17,10 @@ import numpy as np
 
 import costmodel
 from costmodel.collector import CpuRunner, CudaRunner, Runner, ServiceWatch
-from costmodel.collector.runners._base import Request
+from costmodel.collector.runners._base import CannotGoOnError, Request
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.collector.runners._mps import MpsDaemon
-from costmodel.collector.runners._watched_service import CannotGoOnError
+from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.collector.runners._wrapped import WrappedRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources
@@ -297,12 +297,13 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
 
     runner.spans.clear()
     (name, seed), start = task, time.monotonic()
+    fared: list[ServiceReport] = []
     with record.caught(f"{way} {name} {seed}"):
         result = costmodel.tune(
             name,
             sms=args.sms,
             trials=args.trials,
-            on=Beside(runner, beside) if beside else runner,
+            on=Beside(runner, beside, fared.append) if beside else runner,
             prior=None,
             search=SearchSettings(seed=seed),
             on_trial=in_time,
@@ -315,7 +316,7 @@ def tune(  # noqa: PLR0913, PLR0917 (what, how, and where it is noted)
             best=result.best.candidate.candidate_id,
             best_s=result.best.latency_s[0],
             trials=len(result.trials),
-            service=result.service and asdict(result.service),
+            service=asdict(fared[0]) if fared else None,
         )
     spans = list(runner.spans)  # before the first of them the watch has looked at the service alone
     start = spans[0][0] if spans else start

@@ -11,7 +11,8 @@ import pytest
 from fake_service import SLOWEST_S, FakeService
 
 from costmodel.collector import ServiceWatch
-from costmodel.collector.runners._watched_service import CannotGoOnError, WatchedService, p99
+from costmodel.collector.runners._base import CannotGoOnError
+from costmodel.collector.runners._watched_service import WatchedService, p99
 from costmodel.errors import CostModelError
 
 pytestmark = pytest.mark.white_box

@@ -1,18 +1,19 @@
 """``costmodel.tune`` beside a service that is a process of its own."""
 
-import json
 from pathlib import Path
 
-import msgspec
 import pytest
 from fake_service import FakeService
 from msgspec import structs
 
 import costmodel
 from costmodel.collector import ReplayRunner, ServiceWatch
+from costmodel.collector.runners._service_watch import ServiceReport
 from costmodel.errors import CostModelError
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import Beside, Goal, Gpu, Replay, SearchSettings
+
+pytestmark = pytest.mark.white_box
 
 WORKLOAD = "matmul-m512-n512-k512"
 
@@ -51,12 +52,13 @@ def watch(service: FakeService, **settings: float) -> ServiceWatch:
 
 
 def test_a_search_beside_a_service_finds_what_it_finds_alone(dataset, service):
+    fared: list[ServiceReport] = []
     alone = tune(dataset, on=Replay(dataset))
-    beside = tune(dataset, on=Beside(Replay(dataset), watch(service)))
+    beside = tune(dataset, on=Beside(Replay(dataset), watch(service), fared.append))
     assert beside.search.trials == alone.search.trials
-    assert alone.service is None
+    assert alone.remarks == ()
     assert not [sentence for sentence in alone.answer if "service" in sentence]
-    assert beside.service.pauses == 0
+    assert [lost.pauses for lost in fared] == [0]
     (told,) = [sentence for sentence in beside.answer if "service" in sentence]
     assert told.startswith("The service beside it: p99 1.0")
     assert "at most +5 %" in told
@@ -64,25 +66,26 @@ def test_a_search_beside_a_service_finds_what_it_finds_alone(dataset, service):
 
 
 def test_a_search_that_takes_too_much_pauses_and_finds_the_same(dataset, service):
+    fared: list[ServiceReport] = []
     runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=3)
-    result = tune(dataset, on=Beside(runner, watch(service, may_lose=0.1)))
+    result = tune(dataset, on=Beside(runner, watch(service, may_lose=0.1), fared.append))
     assert result.search.trials == tune(dataset, on=Replay(dataset)).search.trials
-    lost = result.service
+    (lost,) = fared
     assert lost.pauses == 4
     assert lost.requests_over >= 4 * 3
     assert 100 * lost.requests_over <= lost.requests
     assert lost.p99_rise <= 0.1
     assert any("4 pauses" in sentence for sentence in result.answer)
-    told = json.loads(msgspec.json.encode(result.to_dict()["service"]))
-    assert told["requests_over"] == lost.requests_over
 
 
 def test_a_search_that_cannot_go_on_ends_with_what_it_has(dataset, service):
     runner = Disturbing(dataset.to_measurements(WORKLOAD), service, requests=100, since=2)
-    result = tune(dataset, on=Beside(runner, watch(service, longest_pause_s=0.2)))
+    fared: list[ServiceReport] = []
+    result = tune(dataset, on=Beside(runner, watch(service, longest_pause_s=0.2), fared.append))
     assert result.search.trials == tune(dataset, on=Replay(dataset), trials=3).search.trials
-    assert "did not make up for it" in result.service.ended
-    assert f"The search went no further: {result.service.ended}" in result.answer
+    (lost,) = fared
+    assert "did not make up for it" in lost.ended
+    assert f"The search went no further: {lost.ended}" in result.answer
 
 
 def test_of_several_sources_those_count_that_were_measured(dataset, service):
@@ -95,7 +98,7 @@ def test_of_several_sources_those_count_that_were_measured(dataset, service):
     assert len(runner.sources(WORKLOAD)) == 2
     result = tune(dataset, on=Beside(runner, watch(service, longest_pause_s=0.2)))
     assert len(result.trials) == 1
-    assert result.service.ended
+    assert any("The search went no further" in remark for remark in result.remarks)
 
 
 def test_a_service_that_is_slower_by_itself_is_told(dataset, service):

@@ -1,12 +1,13 @@
 """The runner contract, and what a runner is asked for."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, measurement_key
 from costmodel.records._platform import Platform
@@ -14,6 +15,10 @@ from costmodel.records._workload import Workload
 
 if TYPE_CHECKING:
     from costmodel.search.spaces._base import SearchSpace
+
+
+class CannotGoOnError(CostModelError):
+    """Measuring must end; what was measured before counts."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -146,7 +151,19 @@ class Runner(ABC):
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
-        """Measure each candidate on ``platform``; return one measurement each, in order, with failures."""
+        """Measure each candidate on ``platform``; return one measurement each, in order, with failures.
+
+        Raises:
+            CannotGoOnError: If nothing may be measured any more; a search ends with the trials made so far.
+        """
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on how measuring went, for the answer of a search; none where all was ordinary."""
+        return ()
+
+    def tell_waits(self, tell: Callable[[str], None]) -> None:  # noqa: B027 (most wait for nothing)
+        """Call ``tell`` from now on with what measuring waits for, and with an empty text when it goes on."""
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027 (nothing to prepare is fine)
         """Start preparing candidates that will be measured soon, and return immediately."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
+from costmodel.report._page import format_three_digits
 
 # The slowest of so many requests is above p99 with a probability of 95 %: 0.99 ** 299 = 0.0495.
 _FEWEST = 299
@@ -85,3 +86,23 @@ class ServiceReport:
     def p99_rise(self) -> float:
         """Share by which p99 was higher than before the search."""
         return self.p99_while_s / self.p99_before_s - 1.0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What the service lost meanwhile, and why the search did not come to its end."""
+        seconds = (self.p99_before_s, self.p99_while_s, self.p99_alone_s)
+        before, meanwhile, alone = (format_three_digits(1e3 * each) for each in seconds)
+        told = [
+            f"The service beside it: p99 {meanwhile} ms, {before} ms before "
+            f"({100 * self.p99_rise:+.1f} %, at most {100 * self.may_lose:+g} %), over "
+            f"{self.requests:,} requests; {self.pauses} {'pause' if self.pauses == 1 else 'pauses'}, "
+            f"{self.paused_s:.1f} s in all."
+        ]
+        if self.slower_by_itself:
+            told.append(
+                "It has become slower by itself, which is not the search's: without it p99 is "
+                f"{alone} ms now."
+            )
+        if self.ended:
+            told.append(f"The search went no further: {self.ended}")
+        return tuple(told)

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from costmodel.collector.runners._base import CannotGoOnError
 from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.errors import CostModelError
 from costmodel.reading import open_regular
@@ -27,10 +28,6 @@ _KEPT = 1_000_000  # latencies that the report is of, at most: 32 MB
 
 def _nobody(_: object) -> None:
     """Is told something, and does nothing."""
-
-
-class CannotGoOnError(CostModelError):
-    """A search must end, with the trials made so far, because of the service that it runs beside."""
 
 
 class WatchedService:

@@ -1,6 +1,6 @@
 """Runners around another one: one that measures nothing twice, and one that measures beside a service."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,11 @@ class WrappedRunner(Runner):
         return self._runner.has_neighbours
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Remarks of the other runner."""
+        return self._runner.remarks
+
+    @property
     def alone(self) -> Runner:
         """Return the same wrapper of the other runner without lanes."""
         if (alone := self._runner.alone) is self._runner:
@@ -92,6 +97,10 @@ class WrappedRunner(Runner):
     ) -> list[Measurement]:
         """Measure with the other runner."""
         return self._runner.measure(candidates, platform, visit=visit)
+
+    def tell_waits(self, tell: Callable[[str], None]) -> None:
+        """Let the other runner tell what it waits for."""
+        self._runner.tell_waits(tell)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Let the other runner prepare the candidates."""
@@ -172,6 +181,15 @@ class WatchedRunner(WrappedRunner):
     def has_neighbours(self) -> bool:
         """The service is one."""
         return True
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the service lost meanwhile, and why measuring ended before its time."""
+        return self._service.report.sentences
+
+    def tell_waits(self, tell: Callable[[str], None]) -> None:
+        """Tell pauses, in which the service makes up for what it lost."""
+        self._service.tell = tell
 
     @property
     def alone(self) -> Runner:
