@@ -200,8 +200,7 @@ def parse_ir(text: str) -> Module:
         ValueError: It has no kernel.
     """
     layouts = dict(re.findall(r"^(#\w+) = #(.*)$", text, re.MULTILINE))
-    for _ in range(4):  # a slice of a slice of an operand
-        text = _OPERAND.sub(r"\2.d\1", _SLICE.sub(r"\2.s\1", text))
+    text = _flatten_layouts(text)
     lines = [line.strip() for line in text.splitlines()]
     top = _Parser([line for line in lines if line and not line.startswith(("#", "//"))]).region()
     functions = {
@@ -214,6 +213,15 @@ def parse_ir(text: str) -> Module:
     if not kernels:
         raise ValueError("a module must have a public function, but has none")
     return Module(functions, kernels[0], layouts)
+
+
+def _flatten_layouts(text: str) -> str:
+    """Write layouts that are made of others in one word, such as ``#blocked.s1`` for a slice along axis 1."""
+    before = ""
+    while text != before:
+        before = text
+        text = _OPERAND.sub(r"\2.d\1", _SLICE.sub(r"\2.s\1", text))
+    return text
 
 
 class _Parser:

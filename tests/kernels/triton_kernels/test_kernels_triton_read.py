@@ -126,6 +126,17 @@ def test_an_argument_that_nobody_tells_is_a_guess() -> None:
     assert facts.guessed_bounds == 1
 
 
+def test_layouts_are_unfolded_however_deep_they_are() -> None:
+    """As in a sort, which cuts a tile along each power of two."""
+    texts = recorded("row_softmax", "3.6.0")
+    deep = "#blocked"
+    for dim in range(7):
+        deep = f"#ttg.slice<{{dim = {dim}, parent = {deep}}}>"
+    assert "#blocked>" in texts.ttgir
+    folded = LoweredTexts(texts.ttir, texts.ttgir.replace("#blocked>", f"{deep}>"))
+    assert read_texts(folded, LAUNCHES["row_softmax"]).unknown_operations == 0
+
+
 @pytest.mark.parametrize("text", ["", "module {\n}", "module {\n  tt.func private @f() {\n  }\n}"])
 def test_a_text_without_a_kernel_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="public function"):
