@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ pytest.importorskip("tvm")
 
 import tvm
 from small_networks import export_small
-from tuned_programs import Pretended, Pretending, a_cpu, cuda, on_h100, own_logs
+from tuned_programs import Pretended, Pretending, a_cpu, context_of, cuda, matmul, on_h100, own_logs
 from tvm import relax
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.errors import CostModelError
 from costmodel.integrations.tvm import CostModel, Database, SearchStrategy, TaskScheduler
 from costmodel.integrations.tvm._program import announce
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
@@ -277,3 +279,9 @@ def test_a_tuning_whose_every_task_fails_says_so(tmp_path: Path) -> None:
     network, _ = Attention().export_tvm({"forward": {"x": nn.spec.Tensor((1, 4, 2, 8), "float32")}})
     with pytest.raises(IndexError):
         tune(tmp_path, network, cuda(), on_h100(), task_scheduler=TaskScheduler())
+
+
+def test_a_target_that_the_runner_cannot_measure_is_refused_at_once() -> None:
+    task = context_of(matmul(), CPU)
+    with pytest.raises(CostModelError, match=r"Tasks must be for cuda, as NVIDIA H100 .* is for llvm"):
+        TaskScheduler().tune([task], [1.0], runner=SimpleNamespace(platform=on_h100()))

@@ -5,8 +5,9 @@ from typing import Any
 
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.errors import CostModelError
 from costmodel.failures import last_line
-from costmodel.integrations.tvm._program import announce
+from costmodel.integrations.tvm._program import announce, target_kind
 
 
 class TaskScheduler(ms.task_scheduler.GradientBased):  # type: ignore[misc]
@@ -21,8 +22,10 @@ class TaskScheduler(ms.task_scheduler.GradientBased):  # type: ignore[misc]
         """Tune tasks; see ``tvm.s_tir.meta_schedule.TaskScheduler.tune``.
 
         Raises:
+            CostModelError: A task is for another kind of device than that of the runner, if that is ours.
             Exception: What MetaSchedule raises, unless a design space is the reason, or if no task has one.
         """
+        _refuse_other_targets(tasks, settings.get("runner"))
         try:
             super().tune(tasks, task_weights, **settings)
         except Exception:
@@ -34,6 +37,21 @@ class TaskScheduler(ms.task_scheduler.GradientBased):  # type: ignore[misc]
             # A search that has begun cannot begin again: that of a copy can.
             copies, weights = [tasks[at].clone() for at in kept], [task_weights[at] for at in kept]
             ms.task_scheduler.GradientBased().tune(copies, weights, **settings)
+
+
+def _refuse_other_targets(tasks: Sequence[Any], runner: Any) -> None:
+    """Refuse at once what would be refused after a batch was built."""
+    platform = getattr(runner, "platform", None)  # which runners of TVM do not have
+    if platform is None:
+        return
+    device = platform.device
+    for task in tasks:
+        if target_kind(task.target) != device.kind:
+            raise CostModelError(
+                f"Tasks must be for {device.kind}, as {device.name} is, which the runner measures on, but "
+                f"{task.task_name} is for {task.target.kind.name}. Tune for another target, or make the "
+                "options with another kind."
+            )
 
 
 def _has_design_space(task: Any) -> bool:
