@@ -20,6 +20,7 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.learners._kernel_ridge import matern_similarity
 from costmodel.learners._scaler import Scaler
+from costmodel.transfer.models._known_covariance import KnownCovariance
 
 # Distance, in standard deviations of a column, over which y varies, and what features do not tell apart as a
 # share of the variance. Chosen on measured H100 kernels, where the first 24 or 52 of a workload predict those
@@ -80,7 +81,7 @@ class GaussianProcess:
         relevance = np.full(X.shape[1], 1.0 / _LENGTH)
         mean = float(y.mean())
         process = cls(_rough, scaler, relevance, _NUGGET, scaler.transform(X), y - mean, mean, 1.0)
-        variance = max(_LEAST_VARIANCE, float(process.above @ process._weights) / len(y))
+        variance = max(_LEAST_VARIANCE, process._known.misfit(process.above) / len(y))
         return replace(process, variance=variance)
 
     @classmethod
@@ -100,10 +101,9 @@ class GaussianProcess:
         unit = unit if varies else 1.0
         some = spread_rows(y, _LEARNED_FROM)
         relevance, nugget = _most_likely(Z[some], (y[some] - centre) / unit * varies, scaler)
-        process = cls(_smooth, scaler, relevance, nugget, Z, np.ones_like(y), 0.0, 1.0)
-        by_one = process._weights
-        mean = float(by_one @ y) / float(by_one.sum())
-        misfit = float((y - mean) @ process._solve(y - mean))
+        process = cls(_smooth, scaler, relevance, nugget, Z, y, 0.0, 1.0)
+        mean = process._known.level(y)
+        misfit = process._known.misfit(y - mean)
         variance = (2.0 * _DOUBT * unit**2 + misfit) / (2.0 * _DOUBT + len(y))
         return replace(process, above=y - mean, mean=mean, variance=variance)
 
@@ -111,7 +111,7 @@ class GaussianProcess:
         """``(m,)`` mean and standard deviation of y, the part left out that features do not tell apart."""
         similar = self._similarity(self.scaler.transform(X))
         mean = self.mean + similar @ self._weights
-        explained = np.einsum("mn,nm->m", similar, self._solve(similar.T))
+        explained = self._known.explained_variance(similar)
         std = np.sqrt(self.variance * np.maximum(1.0 - explained, 0.0))
         return mean, std
 
@@ -124,7 +124,7 @@ class GaussianProcess:
         Z = self.scaler.transform(X)
         similar = self._similarity(Z)
         prior = self._between(Z, Z)
-        return np.asarray(self.variance * (prior - similar @ self._solve(similar.T)))
+        return np.asarray(self.variance * (prior - self._known.explained_covariance(similar)))
 
     def condition_on(self, X: FloatArray, y: FloatArray | None = None) -> Self:
         """The process after y was found at these rows; as predicted, and so surer, unless it is given."""
@@ -134,24 +134,13 @@ class GaussianProcess:
         return replace(self, Z=Z, above=above)
 
     @cached_property
-    def _factor(self) -> tuple[FloatArray, bool]:
-        """Cholesky factor of the covariance of what is known, in units of the variance."""
-        from scipy.linalg import cho_factor  # takes a while to import, and all that searches imports this
-
-        factor: tuple[FloatArray, bool] = cho_factor(
-            self._similarity(self.Z) + self.nugget * np.eye(len(self.Z))
-        )
-        return factor
+    def _known(self) -> KnownCovariance:
+        """Covariance of what is known, in units of the variance."""
+        return KnownCovariance(self._similarity(self.Z) + self.nugget * np.eye(len(self.Z)))
 
     @cached_property
     def _weights(self) -> FloatArray:
-        return self._solve(self.above)
-
-    def _solve(self, values: FloatArray) -> FloatArray:
-        """Of ``(n,)`` or ``(n, m)`` values, the covariance's inverse times these."""
-        from scipy.linalg import cho_solve
-
-        return np.asarray(cho_solve(self._factor, values))
+        return self._known.solve(self.above)
 
     def _similarity(self, Z: FloatArray) -> FloatArray:
         """``(m, n)`` kernel between standardised rows and the known ones, 1 for equal rows."""

@@ -5,6 +5,7 @@ from scipy.stats import norm, spearmanr
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from costmodel.errors import CostModelError
 from costmodel.learners import KernelRidge
 from costmodel.learners._source_rules import WeightedConsensus
 from costmodel.transfer._plan import choose_first, rank_correlation
@@ -72,6 +73,19 @@ def test_evidence_prefers_the_prior_that_orders_right_at_any_level_and_ignores_o
     assert evidence(1.0, 0.05) > evidence(0.0, 0.05) + 2 > evidence(-1.0, 0.05) + 4
     assert evidence(1.0, 0.05) == pytest.approx(evidence(1.0, 0.05, factor=1e3))
     assert abs(evidence(1.0, 0.05) - evidence(1.0, 0.3)) < 12
+
+
+def test_like_candidates_without_noise_are_refused_in_one_sentence() -> None:
+    X = np.zeros((2, 1))
+    for noise in (0.0, 1e-12):
+        with pytest.raises(CostModelError, match="must tell measurements of like candidates apart"):
+            Calibrated(
+                lambda rows: np.zeros(len(rows)),
+                lambda a, b: np.ones((len(a), len(b))),
+                X,
+                np.array([1e-5, 2e-5]),
+                noise=noise,
+            )
 
 
 def test_level_surprise_counts_standard_deviations() -> None:

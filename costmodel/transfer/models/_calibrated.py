@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 from costmodel.transfer._base import check_measured
+from costmodel.transfer.models._known_covariance import KnownCovariance
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
 
@@ -68,13 +68,13 @@ class Calibrated:
             noise,
         )
         self._knows_latency = bool(np.isfinite(y).any())
-        self._precision = _inverse(kernel(known, known), noise)
-        self._by_one = self._precision.sum(axis=1)
+        self._measured = KnownCovariance(kernel(known, known) + noise**2 * np.eye(len(known)))
+        by_one = self._measured.by_one
         # Failures alone tell no scale: c stays 0, and they push their neighbourhoods down instead.
-        self._c_precision = float(self._by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
+        self._c_precision = float(by_one.sum()) + (scale**-2.0 if self._knows_latency else np.inf)
         self._surprise = _surprise(np.log(y), prior(known))
-        self._shift = float(self._precision.sum(axis=0) @ self._surprise) / self._c_precision
-        self._weights = self._precision @ (self._surprise - self._shift)
+        self._shift = float(by_one @ self._surprise) / self._c_precision
+        self._weights = self._measured.solve(self._surprise - self._shift)
 
     def predict(self, X: FloatArray) -> Prediction:
         """Posterior mean; the score is -log latency. No latency is given when every measurement failed."""
@@ -91,19 +91,19 @@ class Calibrated:
         """
         A = self._inputs(X)
         known = self._kernel(A, self._known)
-        unexplained = 1.0 - known @ self._by_one
-        covariance = self._kernel(A, A) - known @ self._precision @ known.T
+        unexplained = 1.0 - known @ self._measured.by_one
+        covariance = self._kernel(A, A) - self._measured.explained_covariance(known)
         return self._mean(A, known), covariance + np.outer(unexplained, unexplained) / self._c_precision
 
     def std(self, X: FloatArray) -> FloatArray:
         """``(n,)`` standard deviation of a new measurement's log latency, its noise included."""
         A = self._inputs(X)
         known = self._kernel(A, self._known)
-        unexplained = 1.0 - known @ self._by_one
+        unexplained = 1.0 - known @ self._measured.by_one
         blocks = np.split(A, np.arange(_BLOCK, len(A), _BLOCK))
         own = np.concatenate([np.diag(self._kernel(block, block)) for block in blocks])
-        explained = (known @ self._precision * known).sum(axis=1)
-        variance = own - explained + unexplained**2 / self._c_precision
+        unsure = own - self._measured.explained_variance(known)
+        variance = unsure + unexplained**2 / self._c_precision
         return np.asarray(np.sqrt(np.maximum(variance, 0.0) + self._noise**2))
 
     def log_evidence(self) -> float:
@@ -116,39 +116,21 @@ class Calibrated:
         """
         if self._surprise.size < 2:
             return 0.0
-        one, total = self._by_one, float(self._by_one.sum())
-        centred = self._surprise - float(one @ self._surprise) / total
-        misfit = float(centred @ self._precision @ centred)
-        logdet = float(np.linalg.slogdet(self._precision)[1]) - np.log(total)
+        misfit = self._measured.misfit(self._surprise - self._measured.level(self._surprise))
+        log_determinant = self._measured.log_determinant + np.log(self._measured.by_one.sum())
         freedom = _DOUBT + (self._surprise.size - 1) / 2
-        return float(0.5 * logdet - freedom * np.log1p(0.5 * misfit / _DOUBT))
+        return float(-0.5 * log_determinant - freedom * np.log1p(0.5 * misfit / _DOUBT))
 
     def level_surprise(self) -> float:
         """By how many of its standard deviations c was found off 0; 0 where a prior tells no latency."""
-        own = self._c_precision - float(self._by_one.sum())
+        total = float(self._measured.by_one.sum())
+        own = self._c_precision - total
         if not np.isfinite(self._c_precision) or own <= 0.0:
             return 0.0
-        total = float(self._by_one.sum())
-        found = float(self._by_one @ self._surprise) / total
-        return float(found / np.sqrt(1.0 / own + 1.0 / total))
+        return float(self._measured.level(self._surprise) / np.sqrt(1.0 / own + 1.0 / total))
 
     def _mean(self, A: FloatArray, known: FloatArray) -> FloatArray:
         return np.asarray(self._prior(A) + self._shift + known @ self._weights)
-
-
-def _inverse(covariance: FloatArray, noise: float) -> FloatArray:
-    """``(m, m)`` inverse of the covariance of measurements, each with noise of its own.
-
-    Raises:
-        CostModelError: There is none, as of candidates that are alike and have no noise.
-    """
-    try:
-        return np.asarray(np.linalg.inv(covariance + noise**2 * np.eye(len(covariance))))
-    except np.linalg.LinAlgError:
-        raise CostModelError(
-            "The noise of a model must be above 0 to tell measurements of like candidates apart, but is "
-            f"{noise:g}. Train the model again, with noise."
-        ) from None
 
 
 def correlate_rows(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
