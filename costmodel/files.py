@@ -24,6 +24,8 @@ from costmodel.reading import exists, is_file, is_folder
 PICTURE_ENDINGS = (".png", ".pdf", ".svg")
 # The package of a distribution that holds nothing but datasets.
 LARGER_DATASETS = "costmodel_data"
+# What the name of a folder has in which a file is half written.
+PARTIAL = ".partial~"
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -79,7 +81,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     make_folder(path.parent)
     # No name of a host has a tilde, so that none begins like another.
-    held = HeldFolder(f".{path.name}.partial~{socket.gethostname()}~", path.parent)
+    held = HeldFolder(f".{path.name}{PARTIAL}{socket.gethostname()}~", path.parent)
     partial = held.path / "partial"
     try:
         yield partial

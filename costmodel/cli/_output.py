@@ -210,9 +210,9 @@ def what_is_left(context: typer.Context) -> str:
 
 def _state(path: Path) -> dict[Path, int]:
     """When a file, or each file directly in a folder, was changed last; half-written ones are not there."""
-    files = sorted(path.iterdir()) if is_folder(path) else [path]
+    there = sorted(path.iterdir()) if is_folder(path) else [path]
     return {
         each: each.lstat().st_mtime_ns
-        for each in files
-        if exists(each) and not each.name.endswith((".partial", ".lock"))
+        for each in there
+        if exists(each) and files.PARTIAL not in each.name and each.suffix != ".lock"
     }

@@ -1,11 +1,15 @@
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
+import typer
 from command_line import command, in_terminal
 from typer.testing import CliRunner
 
 from costmodel.cli._app import app
+from costmodel.cli._output import watch_output, what_is_left
+from costmodel.files import replacing
 from costmodel.records._device_table import read_devices
 from costmodel.workloads import catalogue
 
@@ -73,3 +77,12 @@ def test_each_command_fits_its_own_width() -> None:
     )
     assert narrow == narrow_again
     assert max(map(len, narrow.splitlines())) <= 80 < max(map(len, wide.splitlines()))
+
+
+def test_what_is_half_written_is_not_told_as_written(tmp_path: Path) -> None:
+    context = typer.Context(typer.main.get_command(app))
+    watch_output(context, tmp_path)
+    with replacing(tmp_path / "a.json") as partial:
+        partial.write_text("half")
+        assert what_is_left(context) == "Nothing was written."
+    assert what_is_left(context) == f"Written until then: {tmp_path}."
