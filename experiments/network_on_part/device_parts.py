@@ -56,7 +56,7 @@ class CudaParts:
     def __init__(self) -> None:
         import tvm
 
-        from costmodel.collector import GreenContexts
+        from costmodel.collector.device._green_context import GreenContexts
         from costmodel.collector.device._spin_kernel import SpinKernel
 
         self.device = tvm.cuda(0)
