@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from fake_stopwatch import FakeStopwatch, alternating, sensors
@@ -16,7 +17,7 @@ from costmodel.collector.device._timing import (
     runs_within,
     time_kernels,
 )
-from costmodel.records._measurement import DeviceState, Outcome
+from costmodel.records._measurement import DeviceState, Measurement, Outcome
 
 pytestmark = pytest.mark.white_box
 
@@ -172,3 +173,9 @@ def test_every_call_is_for_equal_batches(length_s: float, repeat_s: float) -> No
     assert all(runs % math.ceil(runs / MOST_RUNS_AT_ONCE) == 0 for runs in watch.asked)
     if found.runs_per_repeat < TIMING.most_runs:
         assert found.runs_per_repeat * length_s >= repeat_s * (1 - 1e-9)
+
+
+def test_a_timing_has_the_fields_of_a_measurement_with_their_types_and_defaults() -> None:
+    recorded = {field.name: field for field in msgspec.structs.fields(Measurement)}
+    for field in msgspec.structs.fields(Timed):
+        assert (field.type, field.default) == (recorded[field.name].type, recorded[field.name].default)

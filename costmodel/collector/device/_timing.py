@@ -69,7 +69,7 @@ class Stopwatch(Protocol):
 
 
 class Timed(msgspec.Struct, frozen=True):
-    """Timing of one kernel on the device; the fields are those of ``Measurement``."""
+    """Timing of one kernel on the device, where nobody knows its candidate; fields as in ``Measurement``."""
 
     outcome: Outcome
     latencies_s: tuple[float, ...] = ()
