@@ -216,7 +216,8 @@ FoldsOption = Annotated[
 ]
 # Shipped datasets other than h100-sm-budgets, for help texts.
 OTHER_DATASETS = (
-    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets or sampled-sm-budgets"
+    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets, sampled-sm-budgets "
+    "or kernels-at-large"
 )
 DatasetArgument = Annotated[
     Path | None,

@@ -80,6 +80,7 @@ SHIPPED_DATASETS = (
     "sparse-sm-budgets",
     "wide-sm-budgets",
     "sampled-sm-budgets",
+    "kernels-at-large",
 )
 
 
