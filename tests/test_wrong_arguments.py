@@ -38,7 +38,7 @@ WRONG: tuple[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]], ..
     (costmodel.hypothetical, {"device": GPU}, "sms", ("32", 1.5, 0, float("nan"))),
     (costmodel.hypothetical, {"sms": 3}, "device", (5, LONG, HALF)),
     (Device, MINE, "sms", ("3", -1, 2**60)),
-    (Device, MINE, "clock_mhz", (-1.0, float("inf"), "1")),
+    (Device, MINE, "clock_mhz", (-1.0, float("inf"), "1", None, 1e-300)),
     (Device, MINE, "kind", ("vulkan", HALF, 5)),
     (Platform, {"device": GPU, "isolation": "whole", "sms_granted": 3}, "sms_requested", ("3", 2**31)),
     (costmodel.collect, {"out": "out"}, "campaign", (LONG, NUL, HALF)),

@@ -19,6 +19,7 @@ _WHOLE = (
     *("max_blocks_per_sm", "fp32_lanes_per_sm", "tensor_flops_per_sm_clock"),
 )
 _RATES = ("clock_mhz", "bandwidth_gb_s")
+_RATES_OF_ANY = 1e-3, 1e9  # below and above, latencies are no times of anything
 
 
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +70,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in _WHOLE:
             check_whole(name, getattr(self, name), 0, 2**53)
         for name in _RATES:
-            check_number(name, getattr(self, name), 0.0, 1e9)
+            if (rate := getattr(self, name)) != 0:
+                check_number(name, rate, *_RATES_OF_ANY)
 
 
 class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

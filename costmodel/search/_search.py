@@ -8,7 +8,7 @@ import optuna
 
 from costmodel.arrays import FloatArray
 from costmodel.collector.runners._base import Runner
-from costmodel.errors import CostModelError, SpaceExhaustedError
+from costmodel.errors import CostModelError, SpaceExhaustedError, shorten
 from costmodel.reading import refusing
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
@@ -187,15 +187,15 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
     """
     with refusing(f"Study {study.study_name!r}", *_WRITTEN):
         has_trials = bool(study.trials)  # looked for first: whoever asks has said before of which space
-    space_id, known = sampler.space.space_id, study.user_attrs.get(_SPACE)
+        said = study.user_attrs
+    space_id, known, begun = sampler.space.space_id, said.get(_SPACE), said.get(_GOAL)
     if has_trials and known != space_id:
         raise CostModelError(
             f"Study {study.study_name!r} must be of this space ({space_id}), but it is of "
-            f"{known or 'something else'}. Use a new study."
+            f"{shorten(known or 'something else')}. Use a new study."
         )
     objective = sampler.objective
     goal = f"{sampler.goal.value}, {objective.name.value}, weights {list(objective.weights)}"
-    begun = study.user_attrs.get(_GOAL)
     if begun is None:
         study.set_user_attr(_SPACE, space_id)
         if len(sampler.space.platforms) > 1:  # at one the value is the latency itself
@@ -203,7 +203,8 @@ def _prepared(study: optuna.Study, sampler: SpaceSampler) -> optuna.Study:
         study.set_user_attr(_GOAL, goal)
     elif begun != goal:
         raise CostModelError(
-            f"Study {study.study_name!r} must be for the same objective ({goal}), but it is for {begun}. "
+            f"Study {study.study_name!r} must be for the same objective ({goal}), but it is for "
+            f"{shorten(begun)}. "
             "Use a new study."
         )
     study.sampler = sampler

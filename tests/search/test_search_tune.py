@@ -288,6 +288,7 @@ def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
         "DELETE FROM trial_user_attributes WHERE key = 'outcomes'",
         "UPDATE trial_params SET distribution_json = '3'",
         """UPDATE study_user_attributes SET value_json = '{"a": 1}' WHERE key = 'costmodel:goal'""",
+        "UPDATE study_user_attributes SET value_json = '{'",
     ],
 )
 def test_a_study_that_was_altered_is_refused_in_a_sentence(records, pool, oracle, tmp_path, change):
