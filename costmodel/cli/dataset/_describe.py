@@ -19,13 +19,13 @@ from costmodel.cli.dataset._arguments import (
     WorkloadOption,
     read_options,
 )
+from costmodel.report._page import TextTable
 from costmodel.report._progress import track
 
 if TYPE_CHECKING:
     from costmodel.dataset.checks._check import Finding
     from costmodel.dataset.checks._examine import Examination
     from costmodel.dataset.publish._diff import Diff
-    from costmodel.report._page import TextTable
 
 
 def describe(
