@@ -19,6 +19,7 @@ from costmodel.features._facts import (
     stacked,
 )
 from costmodel.features._feature import Values, values_of
+from costmodel.features._ir import extract_read
 from costmodel.features._launch import LAUNCH_COLUMNS, LAUNCH_FEATURES, LaunchFacts
 from costmodel.features._parameters import batch_parameters, parameter_features
 from costmodel.features._platform import (
@@ -33,6 +34,7 @@ from costmodel.features._platform import (
 from costmodel.features._table import FeatureTable, in_columns
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
+from costmodel.kernels._read_facts import ReadFacts
 from costmodel.records._candidate import Candidate, ConfigBatch
 from costmodel.records._platform import Platform
 from costmodel.records._workload import DTYPE_BYTES, Workload
@@ -48,13 +50,16 @@ _LOADS, _STEPS = (
 
 
 def extract(
-    candidates: Sequence[Candidate], platforms: Sequence[Platform], launches: Launches = "estimated"
+    candidates: Sequence[Candidate],
+    platforms: Sequence[Platform],
+    launches: Launches = "estimated",
+    read: Mapping[str, ReadFacts] | None = None,
 ) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
     Behind ``COLUMNS`` are, by name, those of the families among the candidates, see ``_parameters``, and
-    ``DATA_COLUMNS`` if any launch says what data decide, see ``_data_facts``. Objects that repeat are looked
-    at once, so pass the same object rather than equal copies.
+    ``DATA_COLUMNS`` if any launch says what data decide, see ``_data_facts``, and ``READ_COLUMNS`` if asked
+    for. Objects that repeat are looked at once, so pass the same object rather than equal copies.
 
     Args:
         candidates: What would run. Nothing is lowered.
@@ -63,6 +68,8 @@ def extract(
             ``estimate_launches``, so that a kernel has the same features before and after it was lowered;
             what was recorded stands in where decisions do not tell. ``lowered``: what was recorded with the
             candidates, NaN for those that were never lowered.
+        read: What was read of kernels, by candidate id; then the table has the group ``ir``, which is NaN for
+            those of which nothing was.
 
     Raises:
         ValueError: The sequences differ in length.
@@ -78,7 +85,12 @@ def extract(
     facts = candidate_facts(kernels, launches).take(row)
     columns, launched = _columns(workloads, workload_row[row], limits, facts)
     of_families, family_values = parameter_features(kernels)
-    own_columns, own_values = _by_name((of_families, family_values[row]), data_features(launched))
+    own = _by_name((of_families, family_values[row]), data_features(launched))
+    if read is not None:
+        facts_of = [read.get(candidate.candidate_id) for candidate in kernels]
+        of_read = extract_read([facts_of[i] for i in row], platforms)
+        own = _by_name(own, (of_read.columns, of_read.values))
+    own_columns, own_values = own
     return FeatureTable(np.hstack([stacked(columns, len(row)), own_values]), COLUMNS + own_columns)
 
 
@@ -209,9 +221,12 @@ class KnownFeatures:
                 column[start : start + len(X)] = values
 
 
-def extract_in_chunks(chunks: Iterable[tuple[Sequence[Candidate], Sequence[Platform]]]) -> KnownFeatures:
+def extract_in_chunks(
+    chunks: Iterable[tuple[Sequence[Candidate], Sequence[Platform]]],
+    read: Mapping[str, ReadFacts] | None = None,
+) -> KnownFeatures:
     """Return what ``extract`` gives of all rows, made of the candidates and platforms of some at once."""
-    parts = [_known(extract(candidates, platforms)) for candidates, platforms in chunks]
+    parts = [_known(extract(candidates, platforms, read=read)) for candidates, platforms in chunks]
     own = {column for part in parts for column in part.columns[len(COLUMNS) :]}
     columns = COLUMNS + tuple(sorted(own, key=lambda column: column.name))
     found = KnownFeatures(columns, sum(part.size for part in parts))

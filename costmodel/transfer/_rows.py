@@ -1,6 +1,6 @@
 """A dataset as arrays for learners."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.dataset.table._dataset import Dataset
+    from costmodel.kernels._read_facts import ReadFacts
 
 _ROWS = 2**17  # at once, whose features take 0.1 GB, and several times that while they are made
 
@@ -41,10 +42,18 @@ class LearningRows:
     task_ids: TaskIds
 
     @classmethod
-    def of(cls, dataset: "Dataset", at_once: int = _ROWS) -> "LearningRows":
-        """Extract the features of every row, ``at_once`` rows at a time."""
+    def of(
+        cls, dataset: "Dataset", at_once: int = _ROWS, read: "Mapping[str, ReadFacts] | None" = None
+    ) -> "LearningRows":
+        """Extract the features of every row, ``at_once`` rows at a time.
+
+        Args:
+            dataset: The dataset.
+            at_once: Rows at a time.
+            read: What was read of kernels, by candidate id; see ``extract``.
+        """
         rows = dataset.rows
-        features = extract_in_chunks(_chunks(dataset, at_once))
+        features = extract_in_chunks(_chunks(dataset, at_once), read)
         return cls(rows, features, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy())
 
     @cached_property

@@ -5,8 +5,9 @@ import pytest
 from fake_records import fake_candidate
 
 from costmodel.features import extract
+from costmodel.features._extract import extract_in_chunks
 from costmodel.features._ir import READ_COLUMNS, extract_read
-from costmodel.features._table import FeatureTable
+from costmodel.features._table import FeatureTable, in_columns
 from costmodel.kernels._read_facts import READ_FACTS, ReadFacts
 from costmodel.records import Device, Platform, find_device
 from costmodel.records._platform import part_of
@@ -35,6 +36,21 @@ def test_no_table_has_the_group_unless_asked() -> None:
     table = extract_read([facts()], [platform()])
     assert table.indices("ir") == tuple(range(len(READ_COLUMNS)))
     assert len({each.name for each in READ_COLUMNS}) == len(READ_COLUMNS)
+
+
+def test_the_group_stands_behind_the_columns_of_all_tables_and_changes_none() -> None:
+    kernels, places = [fake_candidate(tile=1), fake_candidate(tile=2)], [platform(8), platform(132)]
+    read = {kernels[1].candidate_id: facts()}
+    plain, table = extract(kernels, places), extract(kernels, places, read=read)
+    assert table.columns[: len(plain.columns)] == plain.columns
+    np.testing.assert_array_equal(table.values[:, : len(plain.columns)], plain.values)
+    own = table.values[:, list(table.indices("ir"))]
+    assert np.isnan(own[0]).all()
+    by_name = np.argsort([each.name for each in READ_COLUMNS])
+    np.testing.assert_array_equal(own[1], extract_read([facts()], places[1:]).values[0, by_name])
+    np.testing.assert_array_equal(in_columns(table, [each.name for each in plain.columns]), plain.values)
+    chunks = [(kernels[:1], places[:1]), (kernels[1:], places[1:])]
+    np.testing.assert_array_equal(extract_in_chunks(chunks, read).table.values, table.values)
 
 
 def test_rows_are_those_of_each_kernel_alone() -> None:
