@@ -90,6 +90,14 @@ def test_caches_of_triton_for_other_types_are_other_workloads(tmp_path: Path, pl
     assert found[0].isdisjoint(found[1])
 
 
+def test_sizes_that_no_product_has_are_rejected(platform: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tunableop_results0.csv"
+    line = f"GemmTunableOp_float_NT,nt_{'9' * 5000}_4096_64,Default,0.1"
+    path.write_text(f"Validator,PT_VERSION,2.6.0\n{line}\n")
+    (reject,) = read_source(path, ReadOptions(platform)).rejects
+    assert "must be of a matrix product" in reject.reason
+
+
 def test_results_of_tunable_op(platform: Path) -> None:
     platform.write_text('device = "AMD Instinct MI250X"\n')
     source = read("tunableop_results0.csv", platform)

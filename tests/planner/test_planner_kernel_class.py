@@ -62,3 +62,7 @@ def test_an_operator_and_its_types_come_before_names(
 def test_a_workload_says_what_its_kernel_is(workload: str, name: str, kind: str, precision: str) -> None:
     found = class_of_workload(Workload.parse(workload), name)
     assert (found.kind, found.precision) == (KernelKind[kind], Precision[precision])
+
+
+def test_a_mangled_name_may_say_any_length() -> None:
+    assert class_of_name("_ZN" + "9" * 5000 + "gemm").kind in KernelKind

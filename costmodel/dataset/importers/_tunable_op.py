@@ -27,8 +27,9 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 
 _VALIDATOR = "Validator"
+_SIZE = r"\d{1,16}"
 _PRODUCT = re.compile(
-    r"(?P<layout>[ntc]{2})_(?P<m>\d+)_(?P<n>\d+)_(?P<k>\d+)(?:_B_(?P<b>\d+))?(?P<rest>_.*)?"
+    rf"(?P<layout>[ntc]{{2}})_(?P<m>{_SIZE})_(?P<n>{_SIZE})_(?P<k>{_SIZE})(?:_B_(?P<b>{_SIZE}))?(?P<rest>_.*)?"
 )
 _CELLS = 4
 

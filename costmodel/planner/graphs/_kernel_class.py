@@ -212,7 +212,7 @@ def _precision(of_inputs: Precision | None, by_name: Precision) -> Precision:
 def _mangled(name: str) -> str:
     """The name of a function as compilers write it: a length and so many characters, part for part."""
     found, place = [], len(name) - len(name[2:].lstrip("nkl"))
-    while length := re.match(r"\d+", name[place:]):
+    while length := re.match(r"\d{1,9}", name[place:]):
         begin = place + length.end()
         place = begin + int(length[0])
         found.append(name[begin:place])
