@@ -15,6 +15,7 @@ from costmodel.cli._options import (
     output_option,
 )
 from costmodel.cli._output import print_line, print_table, resumable, write_json
+from costmodel.reading import exists
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
@@ -260,6 +261,8 @@ def _asked(targets: list[str]) -> "JobFile":
     from costmodel.service._job import JobFile
 
     if Path(targets[0]).suffix != ".toml":
+        if files := [each for each in targets if exists(each)]:
+            raise typer.BadParameter(f"A job file must end in .toml, but got {files[0]}.")
         return JobFile(workloads=tuple(targets))
     if len(targets) > 1:
         raise typer.BadParameter(f"It must be one job file or workloads, but got {' '.join(targets)}.")

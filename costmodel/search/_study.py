@@ -44,7 +44,10 @@ def open_study(place: str | None, name: str) -> optuna.Study:
         raise
     except Exception as error:  # each driver raises errors of its own
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CostModelError(f"Cannot open the study {name!r} at {place}: {first}") from error
+        raise CostModelError(
+            f"Cannot open the study {name!r} at {place}: {first.rstrip('. ')}. It must be a journal or a "
+            "database of Optuna: restore it from a copy, or name another place."
+        ) from error
 
 
 def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s: float) -> None:

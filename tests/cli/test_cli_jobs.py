@@ -62,6 +62,11 @@ def test_options_come_before_the_file() -> None:
     assert "Job 1: other, tasks: 6, 12 candidates to measure." in told
 
 
+def test_a_file_of_another_kind_is_no_workload(here: Path) -> None:
+    (here / "job.json").write_text("{}")
+    assert "A job file must end in .toml, but got job.json." in run("submit", "job.json", code=2)
+
+
 def test_a_job_of_workloads_is_cancelled() -> None:
     assert "Job 1: matmul-m64-n64-k64 and 1 more, tasks: 2" in run(
         "submit", "matmul-m64-n64-k64", "matmul-m64-n64-k128"
