@@ -30,7 +30,6 @@ from costmodel.report._page import figure_html, web_page
 from costmodel.transfer.prediction._sweep import plot_swept
 
 if TYPE_CHECKING:
-    from costmodel.planner._latencies import Latencies
     from costmodel.report._figures import NotebookFigure
 
 
@@ -335,7 +334,7 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
     within: str = "",
     measured_s: float | None = None,
     sms: int | None = None,
-    latencies: "Latencies | None" = None,
+    latencies: Latencies | None = None,
 ) -> SweptPlan:
     """Predict the time of a model if its device had other quantities.
 
