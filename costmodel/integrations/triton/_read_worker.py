@@ -21,7 +21,8 @@ import msgspec
 
 from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.triton._lower import lower_source
-from costmodel.kernels.triton._read import ReadLaunch, read_texts, write_text
+from costmodel.kernels.triton._read import read_texts
+from costmodel.kernels.triton._read_cache import ReadEntry, ReadLaunch
 from costmodel.kernels.triton._values import Argument, Array
 
 _NO_TIME = Reading(note="There was no time left to read it.")
@@ -43,7 +44,7 @@ class ReadJob(msgspec.Struct, frozen=True):
         arrays: Which of them are arrays.
         grid: Programs along each axis.
         warps: Warps of a program.
-        text: File that keeps what was lowered.
+        entry: Files that keep what is lowered and read.
     """
 
     name: str
@@ -56,7 +57,7 @@ class ReadJob(msgspec.Struct, frozen=True):
     arrays: list[bool]
     grid: tuple[int, int, int]
     warps: int
-    text: str
+    entry: ReadEntry
 
     @property
     def launch(self) -> ReadLaunch:
@@ -93,10 +94,13 @@ def _read(job: ReadJob) -> Reading:
     from costmodel.integrations.triton._compile_worker import SentSource
 
     try:
-        source = SentSource({**msgspec.structs.asdict(job), "hash": ""})
+        told = {"name": job.name, "ext": job.ext, "language": job.language, "code": job.code}
+        source = SentSource({**told, "hash": ""})
         texts = lower_source(source, job.options, job.architecture)
-        write_text(Path(job.text), texts)
-        return Reading(read_texts(texts, job.launch))
+        job.entry.keep_texts(texts)
+        facts = read_texts(texts, job.launch)
+        job.entry.keep_facts(facts)
+        return Reading(facts)
     except Exception as error:  # noqa: BLE001 (of Triton, or a text unlike any known: the kernel stays unread)
         return Reading(note=describe_failure(error))
 

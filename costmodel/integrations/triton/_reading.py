@@ -8,6 +8,7 @@ which may crash, and the counting in ``_read_worker``. A config of which anythin
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from costmodel.kernels.triton._lower import (
     begin_lowering,
     target_of,
 )
-from costmodel.kernels.triton._read import ReadLaunch, cached_text, read_kernel
+from costmodel.kernels.triton._read import read_kernel
+from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry, ReadLaunch
 from costmodel.kernels.triton._values import Argument, Array
 
 FOLDER = "read"
@@ -56,6 +58,16 @@ class ReadRequest:
     grid: Any
     architecture: str
 
+    @cached_property
+    def backend(self) -> Any:
+        """Triton's backend of the architecture."""
+        return make_backend(target_of(self.architecture))
+
+    @cached_property
+    def binder(self) -> Any:
+        """What Triton binds the arguments of a launch with."""
+        return jit.create_function_from_signature(self.function.signature, self.function.params, self.backend)
+
 
 def read_configs(
     request: ReadRequest,
@@ -74,16 +86,17 @@ def read_configs(
         timeout_s: Seconds that all of them have; no limit in this process.
         cache: Folder of what was lowered before. Default: ``read`` in the cache of this user.
     """
-    folder = cache_folder(FOLDER) if cache is None else cache
+    kept = ReadCache(cache_folder(FOLDER) if cache is None else cache)
     found: dict[int, Reading] = {}
     jobs: dict[int, ReadJob] = {}
     for i, config in enumerate(configs):
         try:
             lowering, launch = bind_config(request, config)
-            if workers and not cached_text(lowering, folder).is_file():
-                jobs[i] = _job(lowering, launch, folder)
+            entry = kept.entry(lowering, launch)
+            if workers and not entry.is_lowered:
+                jobs[i] = _job(lowering, launch, entry)
             else:
-                found[i] = read_kernel(lowering, launch, folder)
+                found[i] = read_kernel(lowering, launch, kept)
         except Exception as error:  # noqa: BLE001 (of Triton or of a user's hook: the config stays unread)
             found[i] = Reading(note=describe_failure(error))
     found |= dict(zip(jobs, read_apart(list(jobs.values()), workers, timeout_s), strict=True))
@@ -113,11 +126,9 @@ def _bound(
     request: ReadRequest, named: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[Specialization, list[Argument]]:
     """Ask Triton's binder, as ``JITFunction.run`` does."""
-    function, backend = request.function, make_backend(target_of(request.architecture))
-    bind = jit.create_function_from_signature(function.signature, function.params, backend)
-    values, specialized, rest = bind(**named, **options)
-    _, signature, constants, attributes = function._pack_args(
-        backend, {**named, **options}, values, specialized, rest
+    values, specialized, rest = request.binder(**named, **options)
+    _, signature, constants, attributes = request.function._pack_args(
+        request.backend, {**named, **options}, values, specialized, rest
     )
     arguments: list[Argument] = []
     for kind, value in zip(signature.values(), values.values(), strict=True):
@@ -177,7 +188,7 @@ def _type(value: Any) -> str:
     return "fp32"
 
 
-def _job(lowering: Lowering, launch: ReadLaunch, cache: Path) -> ReadJob:
+def _job(lowering: Lowering, launch: ReadLaunch, entry: ReadEntry) -> ReadJob:
     """What a worker has to know, once Triton's front end has seen the kernel."""
     source, options = lowering.source, dict(lowering.specialization.options)
     begun = begin_lowering(source, options, lowering.architecture)
@@ -192,5 +203,5 @@ def _job(lowering: Lowering, launch: ReadLaunch, cache: Path) -> ReadJob:
         arrays=[isinstance(each, Array) for each in launch.arguments],
         grid=launch.grid,
         warps=launch.warps,
-        text=str(cached_text(lowering, cache)),
+        entry=entry,
     )

@@ -34,7 +34,8 @@ from costmodel.kernels.triton._family import (
     TritonFamily,
 )
 from costmodel.kernels.triton._lower import Lowering, Specialization, make_source, target_of
-from costmodel.kernels.triton._read import ReadLaunch, read_kernel
+from costmodel.kernels.triton._read import read_kernel
+from costmodel.kernels.triton._read_cache import ReadCache, ReadLaunch
 from costmodel.kernels.triton._values import Argument, Array
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
@@ -219,7 +220,8 @@ def read_triton_family(
     family: TritonFamily, candidate: Candidate, architecture: str, cache: Path | None
 ) -> Reading:
     """Read the facts of a candidate, see ``read_kernel``."""
-    return read_kernel(*prepare_reading(family, candidate, architecture), cache)
+    lowering, launch = prepare_reading(family, candidate, architecture)
+    return read_kernel(lowering, launch, None if cache is None else ReadCache(cache))
 
 
 def prepare_reading(
