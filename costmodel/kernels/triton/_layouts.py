@@ -86,12 +86,22 @@ class Layouts:
 
     def spreads(self, kind: Type) -> tuple[AxisSpread, ...] | None:
         """How a tile is spread along each axis; None if its layout does not tell."""
-        base, cuts, operand = self._parts(kind.layout)
+        if kind.layout not in self._spread:
+            self._spread[kind.layout] = self._look_up(kind.layout)
+        found = self._spread[kind.layout]
+        return found if found and len(found) == len(kind.shape) else None
+
+    def _look_up(self, layout: str) -> tuple[AxisSpread, ...]:
+        base, cuts, operand = self._parts(layout)
         found = list(_spreads(self.texts.get(base, ""), operand))
         for cut in cuts:
             if cut < len(found):
                 del found[cut]
-        return tuple(found) if found and len(found) == len(kind.shape) else None
+        return tuple(found)
+
+    @cached_property
+    def _spread(self) -> dict[str, tuple[AxisSpread, ...]]:
+        return {}
 
     def _registers(self, kind: Type) -> float:
         """Elements of a thread by a linear layout; 0 if it is none."""

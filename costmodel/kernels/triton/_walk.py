@@ -3,6 +3,7 @@
 Bounds and branches that depend on what is loaded are guessed, and counted.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -90,7 +91,7 @@ class Walk:
 
     def times_at(self, depth: int) -> float:
         """How often something changes that varies in so many of the loops around."""
-        return float(np.prod(self._trips[:depth], initial=self._share))
+        return math.prod(self._trips[:depth], start=self._share)
 
     @property
     def loops(self) -> int:
@@ -154,8 +155,8 @@ class Walk:
         return max(0, -(-(last - first) // max(1, stride)))
 
     def _decides(self, *values: Value) -> None:
-        """Note whether the flow of control depends on the program."""
-        self.depends_on_program |= any(each.by_program for each in values)
+        """Note whether the flow of control depends on the program, as far as that is known."""
+        self.depends_on_program |= any(each.by_program and not each.is_guess for each in values)
 
     def _loop(
         self,
