@@ -28,7 +28,7 @@ from fuzz.containers import alter_inside, reseal
 from fuzz.corpus import Target, write_corpus
 from fuzz.harness import CALLS, Verdict, load_modules, load_package, run, run_together
 
-from costmodel.dataset.table._files import hash_file
+from costmodel.dataset.table._files import SUMS_NAME, hash_file
 
 # Of a hundred inputs, how many are no altered file.
 _SPECIAL, _ODD_NAMES, _ODD_OUTPUTS, _SIGNALS = 4, 3, 2, 6
@@ -95,6 +95,8 @@ def _results(attack: "Attack", seconds: float, workers: int) -> list[dict[str, A
             if results[-1]["fault"] and (shown := shown + 1) <= _MOST_SHOWN:
                 _show(results[-1], attack.seed)
         time.sleep(0.1)
+    if any(each.exitcode for each in attacks):
+        sys.exit("The attack itself failed: see above.")
     return results
 
 
@@ -223,7 +225,7 @@ def _alter_file(file: Path, rng: random.Random) -> str:
         file.write_bytes(swell(file.read_bytes(), rng))
     elif rng.randrange(2) or not alter_inside(file, altered, rng):
         file.write_bytes(altered(file.read_bytes()))
-    if rng.randrange(4):
+    if file.name != SUMS_NAME and rng.randrange(4):
         reseal(file)
     return "+".join(done) or "retype"
 
