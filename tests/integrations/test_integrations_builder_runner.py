@@ -141,6 +141,13 @@ def test_a_stock_runner_takes_what_our_builder_exports(builder) -> None:
     assert future.result().error_msg is None
 
 
+def test_a_runner_that_was_closed_says_so() -> None:
+    runner = Runner(1, kind="cpu", timing=TIMING, build_workers=1)
+    runner.close()
+    with pytest.raises(CostModelError, match="must be open to measure"):
+        runner.run([])
+
+
 def test_an_unknown_kind_of_device_is_refused():
     with pytest.raises(CostModelError, match="must be cuda or cpu, but got 'gpu'"):
         Runner(1, kind="gpu")

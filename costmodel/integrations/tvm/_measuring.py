@@ -119,8 +119,13 @@ class Runner(ms.runner.PyRunner):  # type: ignore[misc]
         all are done when this returns.
 
         Raises:
-            CostModelError: The modules are for another kind of device.
+            CostModelError: The modules are for another kind of device, or the runner was closed.
         """
+        if not self._close.alive:
+            raise CostModelError(
+                "A runner must be open to measure, but this one was closed. Make the options anew, and close "
+                "them once all is tuned."
+            )
         timings = [self._submit(one) for one in runner_inputs]
         if self.platform.device.kind == "cpu":
             wait(timings)
