@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,9 +112,11 @@ def explaining_storage() -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
-        kinds = type(error).__mro__
-        if not any(kind.__module__.startswith(("sqlalchemy.", "optuna.exceptions")) for kind in kinds):
+    except CostModelError:
+        raise
+    except Exception as error:  # drivers and decoders raise what they like
+        frames = traceback.walk_tb(error.__traceback__)
+        if not any(frame.f_globals.get("__name__", "").startswith("optuna.storages") for frame, _ in frames):
             raise
         reason = error.__cause__ or error  # Optuna's own words name no reason
         first = (str(reason).splitlines() or [type(reason).__name__])[0].rstrip(". ")

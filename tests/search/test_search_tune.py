@@ -322,6 +322,15 @@ def test_a_storage_that_fails_amid_a_search_says_what_is_kept(records, pool, ora
         tune(Breaking(records), ModelSampler(pool, oracle), 3, study=open_study(str(tmp_path / "s.db"), "s"))
 
 
+def test_a_journal_whose_last_line_is_torn_is_refused_in_a_sentence(records, pool, oracle, tmp_path):
+    """Optuna leaves such a line, and finds it in its way once something stands behind it."""
+    place = tmp_path / "s.log"
+    tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(str(place), "s"))
+    place.write_bytes(place.read_bytes().rstrip()[:-5])
+    with pytest.raises(CostModelError, match=r"storage of a study must answer, but: .*delimiter"):
+        tune(CountingRunner(records), ModelSampler(pool, oracle), 5, study=open_study(str(place), "s"))
+
+
 def test_no_latency_is_reported_as_predicted_that_the_hardware_rules_out(pool, runner, oracle) -> None:
     oracle.rows = dict.fromkeys(oracle.rows, 1e-12)
     result = tune(runner, ModelSampler(pool, oracle), 3)
