@@ -7,7 +7,7 @@ whoever writes next moves it to ``<file>.torn``.
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -128,12 +128,7 @@ class LineFile:
             CostModelError: It cannot be moved.
         """
         try:
-            with open_file(self.path) as file:
-                start = _start_of_last_line(file)
-                file.seek(start)
-                tail = file.read()
-            if tail and _is_damaged(tail):
-                _move_tail(self.path, start)
+            move_torn_tail(self.path, _is_damaged)
         except OSError as error:
             raise self._unwritable(error) from error
 
@@ -174,6 +169,24 @@ class SharedLineFile(LineFile):
             yield
         finally:
             self._lock.release()
+
+
+def move_torn_tail(path: Path, is_torn: Callable[[bytes], bool]) -> None:
+    """Move the last line of a file to ``<path>.torn``, if it is torn; whoever calls this keeps others away.
+
+    Args:
+        path: The file.
+        is_torn: Whether a line was not written whole.
+
+    Raises:
+        OSError: It cannot be moved.
+    """
+    with open_file(path) as file:
+        start = _start_of_last_line(file)
+        file.seek(start)
+        tail = file.read()
+    if tail and is_torn(tail):
+        _move_tail(path, start)
 
 
 def rewrite_lines(path: Path, records: Sequence[bytes]) -> None:

@@ -16,8 +16,9 @@ from optuna.trial import TrialState
 
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
-from costmodel.reading import check_place
+from costmodel.reading import check_place, exists
 from costmodel.records._candidate import Config
+from costmodel.records._line_file import move_torn_tail
 from costmodel.search.samplers._turns import give_up, is_abandoned
 from costmodel.search.spaces._base import SearchSpace
 
@@ -78,6 +79,8 @@ def _storage(place: str | None) -> BaseStorage | None:
         check_place(path, "a study")
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
+        if exists(path):
+            _repair(path, lock)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     url = parse_database(place, "A study", endings=_JOURNALS + SQLITE_ENDINGS)
     # Optuna formats the text of a URL, which has braces where a password has some.
@@ -87,6 +90,15 @@ def _storage(place: str | None) -> BaseStorage | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
     return _database(text, {"connect_args": {"timeout": 60}})
+
+
+def _repair(path: Path, lock: JournalFileOpenLock) -> None:
+    """Move half a line out of a journal: Optuna would write behind it, and then read neither."""
+    lock.acquire()
+    try:
+        move_torn_tail(path, lambda line: not line.endswith(b"\n"))
+    finally:
+        lock.release()
 
 
 def _database(url: str, engine: dict[str, Any] | None = None) -> RDBStorage:

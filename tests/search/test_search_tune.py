@@ -322,12 +322,21 @@ def test_a_storage_that_fails_amid_a_search_says_what_is_kept(records, pool, ora
         tune(Breaking(records), ModelSampler(pool, oracle), 3, study=open_study(str(tmp_path / "s.db"), "s"))
 
 
-def test_a_journal_whose_last_line_is_torn_is_refused_in_a_sentence(records, pool, oracle, tmp_path):
-    """Optuna leaves such a line, and finds it in its way once something stands behind it."""
+def test_a_search_goes_on_from_a_journal_whose_last_line_is_torn(records, pool, oracle, tmp_path):
+    """As a full disk leaves it."""
     place = tmp_path / "s.log"
     tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(str(place), "s"))
-    place.write_bytes(place.read_bytes().rstrip()[:-5])
-    with pytest.raises(CostModelError, match=r"storage of a study must answer, but: .*delimiter"):
+    place.write_bytes(place.read_bytes()[:-5])
+    result = tune(CountingRunner(records), ModelSampler(pool, oracle), 5, study=open_study(str(place), "s"))
+    assert len(result.trials) == 4  # the fifth, half told, is in the hands of this process, which lives
+    assert (tmp_path / "s.log.torn").read_bytes()
+
+
+def test_a_journal_whose_last_line_is_damaged_is_refused_in_a_sentence(records, pool, oracle, tmp_path):
+    place = tmp_path / "s.log"
+    tune(CountingRunner(records), ModelSampler(pool, oracle), 3, study=open_study(str(place), "s"))
+    place.write_bytes(place.read_bytes()[:-5] + b"\n")
+    with pytest.raises(CostModelError, match=r"Cannot open the study 's' at .*s.log: Invalid control"):
         tune(CountingRunner(records), ModelSampler(pool, oracle), 5, study=open_study(str(place), "s"))
 
 
