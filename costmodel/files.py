@@ -204,6 +204,6 @@ def check_writable(path: Path, *, folder: bool = False) -> None:
 def _to_builtin(obj: Any) -> Any:
     if isinstance(obj, np.ndarray | np.generic):
         return obj.tolist()
-    if isinstance(obj, Path):
+    if isinstance(obj, Path | str):  # a text of a class of its own, as TVM's
         return str(obj)
     raise NotImplementedError(f"JSON has no form for {type(obj)}")

@@ -129,6 +129,14 @@ def test_numbers_of_every_kind(tmp_path: Path) -> None:
     assert [entry.name for entry in file.parent.iterdir()] == ["a.json"]
 
 
+def test_a_text_of_another_class_is_a_text(tmp_path: Path) -> None:
+    class Name(str):
+        __slots__ = ()
+
+    write_json(tmp_path / "a.json", {Name("of"): [Name("softmax")]})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"of": ["softmax"]}
+
+
 def test_an_object_without_json_form_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(NotImplementedError, match="JSON has no form"):
         write_json(tmp_path / "a.json", object())
