@@ -225,8 +225,15 @@ class XGBoostScorer(BoostedTrees):
     @classmethod
     def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
         """Many large trees, which differ by the rows and columns that they see."""
-        sampling = {"column_share": 1.0, "split_share": 1 / 3, "row_share": 0.25}
-        return cls(depth=8, learning_rate=0.075, min_child_weight=20.0, seed=seed, **sampling)
+        return cls(
+            depth=8,
+            learning_rate=0.075,
+            column_share=1.0,
+            split_share=1 / 3,
+            row_share=0.25,
+            min_child_weight=20.0,
+            seed=seed,
+        )
 
     def predict(self, X: FloatArray) -> Prediction:
         """The sum over trees as score."""
