@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from costmodel.features._extract import COLUMNS
 from costmodel.learners import KernelRidge, Learner, Prediction, RidgeLearner
 from costmodel.learners._random import RandomLearner
-from costmodel.learners._stack import Stack, out_of_fold, simplex_weights
+from costmodel.learners._stack import Committee, Stack, out_of_fold, simplex_weights
+from costmodel.learners.trees._boosted_trees import XGBoostScorer
 
 pytestmark = pytest.mark.white_box
 
@@ -98,3 +100,26 @@ def test_latency_is_that_of_the_learners_that_predict_it(workloads) -> None:
     expected = RidgeLearner().fit(X, y, tasks).predict(X).latency_s
     np.testing.assert_allclose(stack.predict(X).latency_s, expected, rtol=1e-12)
     assert Stack((RandomLearner(),)).fit(X, y, tasks).predict(X).latency_s is None
+
+
+def test_committees_of_different_seeds_share_no_member():
+    seeds = [
+        [
+            member.seed
+            for member in Committee.for_columns(COLUMNS, seed).learners
+            if isinstance(member, XGBoostScorer)
+        ]
+        for seed in range(3)
+    ]
+    assert len({seed for each in seeds for seed in each}) == sum(map(len, seeds)) == 9
+
+
+def test_latency_of_a_committee_is_that_of_the_members_that_tell_one():
+    committee = Committee.for_columns(COLUMNS, 0)
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(60, len(COLUMNS))), np.repeat([0, 1, 2], 20)
+    y = np.exp(0.3 * X[:, 40] - 9.0)
+    committee.fit(X, y, tasks)
+    told = [member.predict(X).latency_s for member in committee.learners]
+    assert [each is None for each in told] == [False, False, True, True, True]
+    np.testing.assert_allclose(committee.predict(X).latency_s, np.sqrt(told[0] * told[1]))
