@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# judge.sh PART [OPTIONS]: judge the recipes of judge.toml on a part, `choose` or `report`; ten minutes of a core.
+# judge.sh PART RECIPES [OPTIONS]: judge the recipes of RECIPES.toml (judge: ten minutes of a core, or intervals: four)
+# on a part, choose or report.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/sampled_pool
-part=$1
-shift
-exec "${PYTHON:-python}" $here/judge.py "$part" $here/judge.toml --json "$here/judged_$part.json" "$@"
+part=$1 recipes=$2
+shift 2
+exec "${PYTHON:-python}" $here/judge.py "$part" "$here/$recipes.toml" --json "$here/${recipes}_$part.json" "$@"
