@@ -151,6 +151,16 @@ def _candidates(case: SourceCase) -> list[Candidate]:
     return found
 
 
+def check_what_cannot_be_read_says_why(case: SourceCase, folder: Path) -> None:
+    """Reading never raises: it gives facts, or says why there are none, as of an unknown space."""
+    gone = Candidate(case.workload, f"{case.source.name}-none-00000000", Config({"nothing": 1}))
+    for each in (_candidates(case)[0], gone):
+        reading = case.source.read(each, case.kind, case.architecture, folder)
+        is_read = not np.isnan(reading.facts.programs)
+        assert is_read != bool(reading.note)
+        assert not is_read or reading.facts.programs >= 1
+
+
 SOURCE_CHECKS: tuple[Callable[[SourceCase, Path], None], ...] = (
     check_it_makes_its_workload_and_no_other,
     check_configs_go_to_and_fro,
@@ -160,5 +170,6 @@ SOURCE_CHECKS: tuple[Callable[[SourceCase, Path], None], ...] = (
     check_arguments_are_the_same_and_outputs_unwritten,
     check_builds_in_a_process_of_its_own,
     check_a_build_that_fails_says_why,
+    check_what_cannot_be_read_says_why,
 )
 """What each kernel source must do: functions of a `SourceCase` and a folder to write to."""
