@@ -159,7 +159,7 @@ DEVICES = st.builds(
     kind=st.sampled_from(["cuda", "hip", "cpu"]),
     architecture=TEXTS,
     sms=st.integers(0, 200),
-    clock_mhz=st.floats(0.0, 1e9),
+    clock_mhz=st.just(0.0) | st.floats(1e-3, 1e9),
 )
 WORKLOADS = st.sampled_from(["matmul-m128-n768-k3072", "suite.kernel.a-x3", "suite.nothing"]).map(
     Workload.parse
