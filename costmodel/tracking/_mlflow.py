@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.files import check_writable
-from costmodel.reading import is_file
+from costmodel.reading import is_file, refusing
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
 from costmodel.tracking._describe import COMMAND, COMMIT
 from costmodel.tracking._items import DatasetUsed, Metric, ModelFile, Note, Parameter, Tag, Value
@@ -175,7 +175,7 @@ class MlflowTracker:
             filter_string=f"attributes.status = '{status.value}'" if status else "",
             order_by=["attributes.start_time DESC"],
         )
-        return [run_record(run, names[run.info.experiment_id]) for run in found]
+        return [self._record(run, names) for run in found]
 
     def page(self, run_id: str) -> str:
         """Return the path of a run's page on the server."""
@@ -190,6 +190,10 @@ class MlflowTracker:
             files = _files(partial(self._client.list_logged_model_artifacts, output.model_id))
             found |= {f"model/{path}": size for path, size in files}
         return found
+
+    def _record(self, run: Any, names: Mapping[str, str]) -> RunRecord:
+        with refusing(f"Run {run.info.run_id} at {self.uri}", "a run as MLflow keeps it", "Delete it there."):
+            return run_record(run, names[run.info.experiment_id])
 
     def _experiment_id(self, name: str) -> str:
         """Id of an experiment, which is made if there is none."""
@@ -240,7 +244,7 @@ class MlflowTracker:
         """
         try:
             return call(*arguments, **settings)
-        except (self._mlflow.exceptions.MlflowException, OSError, *_database_errors()) as error:
+        except Exception as error:  # it raises whatever its server, database and decoders do
             said = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             if getattr(error, "error_code", "") == "INVALID_PARAMETER_VALUE":
                 raise CostModelError(f"MLflow must be told what it allows, but: {said}.") from error
@@ -257,15 +261,6 @@ def _alone(file: Path | None) -> Iterator[None]:
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{file}.lock"):
         yield
-
-
-def _database_errors() -> tuple[type[Exception], ...]:
-    """What a database can raise that MLflow passes on."""
-    try:
-        from sqlalchemy.exc import SQLAlchemyError
-    except ImportError:
-        return ()
-    return (SQLAlchemyError,)
 
 
 def _name(name: str) -> str:

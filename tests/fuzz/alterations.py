@@ -140,7 +140,8 @@ def make_special(path: Path, rng: random.Random, *, waits: bool = True) -> str:
         os.mkfifo(path)
     elif kind == "socket":
         with socket.socket(socket.AF_UNIX) as server:
-            server.bind(str(path))
+            server.bind(str(path.with_name("s")))  # its name may have 107 bytes
+        path.with_name("s").rename(path)
     else:
         targets = {"device": rng.choice(("/dev/zero", "/dev/full")), "loop": path.name, "nowhere": "none"}
         path.symlink_to(targets[kind])

@@ -73,7 +73,7 @@ def test_any_file_can_be_altered(change, data):
 def test_special_files_take_the_place_of_a_file(tmp_path):
     made = set()
     for seed in range(40):
-        path = tmp_path / f"{seed}"
+        path = tmp_path / f"{seed}-{'x' * 99}"
         path.write_text("x")
         made.add(make_special(path, random.Random(seed)))
         assert path.is_symlink() or not path.is_file()

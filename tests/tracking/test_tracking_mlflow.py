@@ -1,7 +1,9 @@
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,19 @@ def test_a_database_that_cannot_be_used_is_told_in_a_line(tmp_path: Path) -> Non
     with pytest.raises(CostModelError, match=r"must answer, but: .*file is not a database") as told:
         MlflowTracker(str(tmp_path / "mlflow.db"))
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("column", ["start_time", "end_time"])
+def test_a_run_that_was_altered_is_refused_in_a_sentence(
+    tracker: MlflowTracker, store: Path, column: str
+) -> None:
+    with tracked_run(tracker, "one", "any"):
+        pass
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute(f"UPDATE runs SET {column} = 'noon'")
+        connection.commit()
+    with pytest.raises(CostModelError, match=r"must be a run as MLflow keeps it, but: .*str"):
+        MlflowTracker(str(store)).runs()
 
 
 def test_the_page_of_a_run_is_the_one_that_shows_it(tracker: MlflowTracker) -> None:
