@@ -334,6 +334,13 @@ def test_a_table_of_nsys_is_read(tmp_path: Path, before: str) -> None:
     assert found.before.makespan_s == pytest.approx(73e-6)
 
 
+def test_a_table_of_nsys_that_is_damaged_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "cuda_gpu_trace.csv"
+    path.write_text(NSYS + " " * 200_000)
+    with pytest.raises(CostModelError, match="must be a table of `nsys stats`, but: field larger than"):
+        plan(path)
+
+
 def test_what_a_file_looks_like_is_said(tmp_path: Path) -> None:
     path = tmp_path / "log.json"
     path.write_text("id: 1\nnothing: here\n")

@@ -49,7 +49,7 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     """
     with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
         data = _content(file, findings)
-    trace = _read_table(data) or _read_json(data, findings)
+    trace = _read_table(path, data) or _read_json(data, findings)
     if not trace.events:
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
@@ -156,7 +156,7 @@ def _event(found: Any) -> Event | None:
         return None
 
 
-def _read_table(data: bytes) -> Trace | None:
+def _read_table(path: Path, data: bytes) -> Trace | None:
     """Read a table of ``nsys stats --report cuda_gpu_trace --format csv``; None if it is none."""
     head = data[:4096].decode("utf-8", errors="replace")
     lines = head.splitlines()
@@ -164,8 +164,10 @@ def _read_table(data: bytes) -> Trace | None:
     if first is None or "Duration (" not in lines[first] or "Name" not in lines[first]:
         return None
     text = data.decode("utf-8", errors="replace")
-    rows = csv.DictReader(io.StringIO("".join(text.splitlines(keepends=True)[first:])))
-    units = {name: name[name.find("(") + 1 : -1] for name in rows.fieldnames or () if name.endswith(")")}
+    with refusing(path, "a table of `nsys stats`", "Export it again."):
+        table = csv.DictReader(io.StringIO("".join(text.splitlines(keepends=True)[first:])))
+        names, rows = table.fieldnames or (), list(table)
+    units = {name: name[name.find("(") + 1 : -1] for name in names if name.endswith(")")}
     start, duration = (
         next((name for name in units if name.startswith(begin)), "") for begin in ("Start (", "Duration (")
     )
