@@ -327,7 +327,8 @@ def _fault(status: int, text: str, peak_bytes: int, after_s: float | None, signa
     """What is wrong with how a command ended; empty if nothing is."""
     code = -1 if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     killed = code == -1 and after_s is not None and signal_ == signal.SIGKILL
-    raised = "Traceback (most recent call last)" in text or code not in (-1, 0, 2, _INTERRUPTED)
+    # What `dataset validate` and `diff` find is told by 1.
+    raised = "Traceback (most recent call last)" in text or code not in (-1, 0, 1, 2, _INTERRUPTED)
     faults = {
         f"took more than {MOST_S:.0f} s": status == _TOO_LONG,
         f"took {peak_bytes / 2**30:.1f} GB": peak_bytes > MOST_BYTES,
