@@ -39,7 +39,7 @@ class Lowering:
         function: The ``@triton.jit`` function.
         specialization: What it is compiled for.
         architecture: Architecture, such as ``sm_90``.
-        with_layouts: Whether the second dialect is wanted, which takes two thirds of the time.
+        with_layouts: Whether the second dialect is wanted, which takes nearly half of the time.
     """
 
     function: Any
