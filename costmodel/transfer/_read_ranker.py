@@ -1,0 +1,141 @@
+"""Tells which configs of a kernel will be fast by what was read of each, whatever kernel it is.
+
+All configs of a launch are known together. What counts is by how much they differ: columns and latencies are
+logarithms less their means over the configs, so that nothing is asked of how long kernels take. Trees that
+were boosted elsewhere (``experiments/kernels_at_large/train.sh``) are walked in NumPy alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
+from costmodel.features._ir import READ_COLUMNS, extract_read
+from costmodel.files import replacing
+from costmodel.kernels._read_facts import ReadFacts
+from costmodel.reading import refusing
+from costmodel.records._platform import Platform
+
+SHIPPED = Path(__file__).with_name("read_ranker.npz")
+_ARRAYS = {"columns": "U", "splits": "u", "thresholds": "f", "leaves": "f"}  # kinds of elements, as NumPy's
+_MOST_DEPTH = 12
+_LARGEST = 6e4  # that a float16 holds, nearly
+
+
+@dataclass(frozen=True, eq=False)
+class ReadRanker:
+    """Trees over columns of what was read of configs, each less its mean over them.
+
+    A tree is complete: node i has the children 2i + 1, where the column is below the threshold, and 2i + 2.
+
+    Attributes:
+        columns: ``(c,)`` names of the columns, of group ``ir``.
+        splits: ``(t, 2**depth - 1)`` position of the column that a node looks at.
+        thresholds: Value that it compares with, likewise; float16, as columns are.
+        leaves: ``(t, 2**depth)`` what a leaf adds to the log of the latency.
+    """
+
+    columns: NDArray[Any]
+    splits: NDArray[Any]
+    thresholds: NDArray[Any]
+    leaves: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        """Check that the arrays are trees.
+
+        Raises:
+            CostModelError: They are not, or look at columns that this version does not compute.
+        """
+        trees, nodes = self.splits.shape if self.splits.ndim == 2 else (0, 0)
+        depth = nodes.bit_length()
+        fits = (
+            trees > 0
+            and 0 < depth <= _MOST_DEPTH
+            and nodes == 2**depth - 1
+            and self.thresholds.shape == (trees, nodes)
+            and self.leaves.shape == (trees, nodes + 1)
+            and self.columns.ndim == 1
+            and all(getattr(self, name).dtype.kind == kind for name, kind in _ARRAYS.items())
+        )
+        if not fits or self.splits.max() >= len(self.columns):
+            raise CostModelError(
+                "The arrays of a ranker must be complete trees over its columns, but are not."
+            )
+        if not (np.isfinite(self.thresholds).all() and np.isfinite(self.leaves).all()):
+            raise CostModelError("Thresholds and leaves of a ranker must be finite, but some are not.")
+        if unknown := set(self.columns.tolist()) - {each.name for each in READ_COLUMNS}:
+            raise CostModelError(
+                f"Columns of a ranker must be of group ir, but these are not: {sorted(unknown)[:3]}. Train "
+                "it again with this version of costmodel."
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Load a ranker from a file, which can run nothing.
+
+        Raises:
+            CostModelError: The file is none.
+        """
+        with (
+            refusing(path, "a ranker", "Make it with experiments/kernels_at_large/train.sh."),
+            np.load(path, allow_pickle=False) as file,
+        ):
+            return cls(**{name: file[name] for name in _ARRAYS})
+
+    def save(self, path: Path) -> None:
+        """Write the ranker to a file; the same trees give the same bytes."""
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **{name: getattr(self, name) for name in _ARRAYS})
+
+    def predict(self, facts: Sequence[ReadFacts | None], platform: Platform) -> FloatArray:
+        """Return the log of each config's latency over their geometric mean, as expected; lower is better.
+
+        Args:
+            facts: What was read of each config of one launch; None for one that was not read.
+            platform: Where they would run.
+
+        Returns:
+            ``(n,)``; NaN for configs that were not read.
+        """
+        table = extract_read(facts, [platform] * len(facts))
+        names = {column.name: i for i, column in enumerate(table.columns)}
+        return self.predict_relative(
+            relative_columns(table.values[:, [names[each] for each in self.columns.tolist()]])
+        )
+
+    def predict_relative(self, X: NDArray[np.float16]) -> FloatArray:
+        """Return what ``predict`` does for ``relative_columns``, of one launch or of several."""
+        trees, nodes = self.splits.shape
+        each, row = np.arange(trees), np.arange(len(X))[:, None]
+        node = np.zeros((len(X), trees), np.intp)
+        while node.size and node[0, 0] < nodes:
+            at_or_above = X[row, self.splits[each, node]] >= self.thresholds[each, node]
+            node = 2 * node + 1 + at_or_above
+        found: FloatArray = self.leaves[each, node - nodes].sum(axis=1, dtype=np.float64)
+        return np.where(np.isnan(X).all(axis=1), np.nan, found)
+
+
+def relative_columns(X: FloatArray) -> NDArray[np.float16]:
+    """Return columns of configs of one launch less their means; 0 for what is not known of a config.
+
+    Args:
+        X: ``(n, c)``; a row of NaN is of a config that was not read, and stays so.
+    """
+    known = ~np.isnan(X)
+    count = known.sum(axis=0)
+    mean = np.where(known, X, 0.0).sum(axis=0) / np.maximum(1, count)
+    centred = np.where(known, X - mean, 0.0)
+    centred[~known.any(axis=1)] = np.nan
+    return np.clip(centred, -_LARGEST, _LARGEST).astype(np.float16)
+
+
+@cache
+def shipped_ranker() -> ReadRanker:
+    """Return the ranker that comes with the package, which knows many kinds of kernels."""
+    return ReadRanker.load(SHIPPED)

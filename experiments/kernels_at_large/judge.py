@@ -1,0 +1,147 @@
+"""Choose configs of kernels whose whole kind was left out of the training, by what was read of them."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xgboost
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.judging import bootstrap_interval, judge_scores
+from kit.results import markdown_table, rounded, say
+from options import parse_options
+from study import ELSEWHERE, TIERS, Rows, boost
+
+from costmodel.arrays import FloatArray, Positions
+from costmodel.evaluation._judge import whole_device_latency
+from costmodel.features._ir import READ_COLUMNS
+from costmodel.files import write_json
+
+_LAST = -1e9  # the score of what was not read
+_TIME = [column.name for column in READ_COLUMNS].index("ir/log2_total_s")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--datasets", nargs="+", help="datasets that have facts; kernels of this folder are judged"
+    )
+    parser.add_argument("--device", help="name of the GPU")
+    parser.add_argument("--seeds", type=int, help="models of each kind of facts")
+    parser.add_argument("--trees", type=int, help="trees of each")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    args = parse_options(parser, __file__, argv)
+    found = Findings()
+    for tier in reversed(TIERS):
+        rows = Rows.both([Rows.load(dataset, args.device, tier) for dataset in args.datasets])
+        if tier == "ttgir":
+            for name, score in references(rows).items():
+                found.add(name, rows, [score])
+            found.add("read, of our families alone", rows, from_elsewhere(rows, args.seeds, args.trees))
+        told = kinds_left_out(rows, args.seeds, args.trees)
+        found.add(f"read, {tier}", rows, told)
+        found.add(f"read, {tier}, seeds averaged", rows, told.mean(axis=0, keepdims=True))
+        if args.json:
+            write_json(args.json, rounded(found.told))
+    print(found.table())
+
+
+class Findings:
+    """How good the choices of each order are."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, Any] = {}
+
+    def add(self, name: str, rows: Rows, scores: Sequence[FloatArray] | FloatArray) -> None:
+        """Judge the scores of several seeds."""
+        tasks = pd.concat([judge_scores(rows.table, score) for score in scores])
+        tasks = tasks.groupby("task").agg(
+            {"score_at_1": "mean", "score_at_8": "mean", "kind": "first", "sms_granted": "first"}
+        )
+        kinds = rows.table.drop_duplicates("task").set_index("task")["kernel_kind"]
+        by_sms = tasks.groupby("sms_granted")["score_at_1"]
+        by_kind = tasks.groupby(kinds.reindex(tasks.index))["score_at_1"]
+        self.told[name] = {
+            "tasks": len(tasks),
+            **{f"score_at_{k}": summary(tasks[f"score_at_{k}"], tasks["kind"]) for k in (1, 8)},
+            "median by SMs": {str(sms): each for sms, each in by_sms.median().items()},
+            "mean by SMs": {str(sms): each for sms, each in by_sms.mean().items()},
+            "mean by kind": by_kind.mean().to_dict(),
+        }
+        say(f"{name}: {rounded(self.told[name]['score_at_1'], 3)}")
+
+    def table(self) -> str:
+        """Medians, means and 10th percentiles of the first choice and of the best of eight."""
+        header = ["order", *(f"{part} of {k}" for k in (1, 8) for part in ("median", "mean", "p10"))]
+        return markdown_table(
+            header,
+            [
+                [
+                    name,
+                    *(
+                        f"{told[f'score_at_{k}'][part]:.3f}"
+                        for k in (1, 8)
+                        for part in ("median", "mean", "p10")
+                    ),
+                ]
+                for name, told in self.told.items()
+            ],
+        )
+
+
+def summary(score: pd.Series, kernel: pd.Series) -> dict[str, Any]:
+    """Median, mean and 10th percentile over tasks, and the interval of the mean over kernels."""
+    values = score.to_numpy()
+    return {
+        "median": float(np.median(values)),
+        "mean": float(values.mean()),
+        "mean_ci95": bootstrap_interval(lambda at: float(values[at].mean()), kernel.to_numpy()),
+        "p10": float(np.quantile(values, 0.1)),
+    }
+
+
+def references(rows: Rows) -> Mapping[str, FloatArray]:
+    """Scores that nothing was learned for."""
+    is_judged = (rows.table["kernel_kind"] != ELSEWHERE).to_numpy()
+    position = rows.table.groupby("task")["candidate"].rank().to_numpy()
+    whole_s = whole_device_latency(rows.table)
+    analytic = np.where(np.isnan(rows.X[:, _TIME]), _LAST, -rows.X[:, _TIME].astype(np.float64))
+    each = {
+        "random": np.zeros(len(is_judged)),
+        "first of the list": -position,
+        "analytic time, nothing learned": analytic,
+        "order on the whole GPU": np.where(np.isfinite(whole_s), -whole_s, _LAST),
+    }
+    return {name: np.where(is_judged, score, np.nan) for name, score in each.items()}
+
+
+def kinds_left_out(rows: Rows, seeds: int, trees: int) -> FloatArray:
+    """``(seeds, n)`` scores by trees that saw no kernel of the kind."""
+    found = np.full((seeds, len(rows.table)), np.nan)
+    for kind in rows.kinds:
+        test = rows.of_kind(kind)
+        found[:, test] = scores(rows, boost(rows, rows.not_of_kind(kind), seeds, trees), test)
+    return found
+
+
+def from_elsewhere(rows: Rows, seeds: int, trees: int) -> FloatArray:
+    """``(seeds, n)`` scores by trees that saw kernels of the package's families alone."""
+    found, test = np.full((seeds, len(rows.table)), np.nan), rows.not_of_kind(ELSEWHERE)
+    found[:, test] = scores(rows, boost(rows, rows.of_kind(ELSEWHERE), seeds, trees), test)
+    return found
+
+
+def scores(rows: Rows, boosters: Sequence[xgboost.Booster], test: Positions) -> FloatArray:
+    """``(seeds, n)``, higher is better; what was not read comes last."""
+    X = rows.X[test].astype(np.float32)
+    matrix = xgboost.DMatrix(X, nthread=1)
+    said = [-booster.predict(matrix).astype(np.float64) for booster in boosters]
+    return np.where(np.isnan(X[:, 0]), _LAST, said)
+
+
+if __name__ == "__main__":
+    main()

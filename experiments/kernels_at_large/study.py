@@ -1,0 +1,167 @@
+"""Rows to learn from, relative to their tasks, and trees that are boosted on them, for NumPy to walk."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import xgboost
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray, Positions
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset._read_facts import load_read_facts
+from costmodel.features._ir import READ_COLUMNS, extract_read
+from costmodel.kernels._read_facts import READ_FACTS, ReadFacts
+from costmodel.kernels.triton._source import load_families
+from costmodel.transfer._read_ranker import ReadRanker, relative_columns
+
+FAMILIES = Path(__file__).with_name("families")
+ELSEWHERE = "families of costmodel"  # the kind of kernels that no folder here holds
+SETTINGS: dict[str, Any] = {
+    "tree_method": "hist",
+    "max_depth": 6,
+    "eta": 0.1,
+    "subsample": 0.5,
+    "colsample_bynode": 0.33,
+    "min_child_weight": 1.0,
+    "nthread": 1,
+}
+# Facts of the second dialect begin so, or are among these; the launch tells the facts named last.
+_OF_LAYOUTS = (
+    *("thread_", "is_group_product", "shared_", "conversions", "converted_elements", "barriers", "shuffles"),
+    *("cross_warp_reductions", "copies_ahead", "access_bytes", "replicated_load_bytes"),
+)
+_OF_LAUNCH = ("programs", "threads")
+TIERS: Mapping[str, Sequence[str]] = {
+    "launch": _OF_LAUNCH,
+    "ttir": [name for name in READ_FACTS if not name.startswith(_OF_LAYOUTS)],
+    "ttgir": READ_FACTS,
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Measurements of kernels on parts of a device.
+
+    Attributes:
+        table: Rows of a dataset with the ``kernel_kind`` of each.
+        X: ``(n, c)`` what was read, see ``relative_columns``.
+        y: ``(n,)`` log of the latency less the mean of the task; NaN for failures.
+    """
+
+    table: pd.DataFrame
+    X: NDArray[np.float16]
+    y: FloatArray
+
+    @classmethod
+    def load(cls, dataset: str, device: str, tier: str = "ttgir") -> Self:
+        """Load a dataset of Triton's kernels that has facts, with the columns that a tier of them tells."""
+        data = load_dataset(dataset)
+        is_here = (data.rows["device"] == device) & _is_of_triton(data)
+        table = data.rows[is_here].reset_index(drop=True)
+        facts = {name: _only(each, TIERS[tier]) for name, each in load_read_facts(data).items()}
+        ids = [each.candidate_id for each in data.candidates]
+        X = extract_read(
+            [facts.get(ids[i]) for i in table["candidate"]], [data.platforms[i] for i in table["platform"]]
+        ).values
+        with np.errstate(divide="ignore"):
+            log_s = np.log(table["latency_s"].where(np.isfinite(table["latency_s"])).to_numpy())
+        task = table["task"].to_numpy()
+        y = log_s - pd.Series(log_s).groupby(task).transform("mean").to_numpy()
+        relative = np.empty(X.shape, np.float16)
+        for at in pd.Series(task).groupby(task).indices.values():
+            relative[at] = relative_columns(X[at])
+        kinds = kernel_kinds()
+        return cls(
+            table.assign(kernel_kind=[kinds.get(each, ELSEWHERE) for each in table["kind"]]), relative, y
+        )
+
+    @classmethod
+    def both(cls, parts: Sequence["Rows"]) -> "Rows":
+        """Put rows of several datasets together."""
+        table = pd.concat([part.table for part in parts], ignore_index=True)
+        return cls(
+            table, np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
+        )
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of kernels that this folder holds."""
+        return sorted(set(self.table["kernel_kind"]) - {ELSEWHERE})
+
+    def of_kind(self, kind: str) -> Positions:
+        """Positions of the rows of a kind."""
+        return np.flatnonzero(self.table["kernel_kind"] == kind)
+
+    def not_of_kind(self, kind: str) -> Positions:
+        """Positions of all other rows."""
+        return np.flatnonzero(self.table["kernel_kind"] != kind)
+
+
+def boost(rows: Rows, train: Positions, seeds: int, trees: int) -> list[xgboost.Booster]:
+    """Boost trees for each seed on rows that ran and were read; each kernel weighs the same."""
+    train = train[np.isfinite(rows.y[train]) & ~np.isnan(rows.X[train, 0])]
+    kernel = rows.table["kind"].iloc[train]
+    weight = 1.0 / kernel.map(kernel.value_counts()).to_numpy()
+    matrix = xgboost.QuantileDMatrix(
+        rows.X[train].astype(np.float32), rows.y[train], weight=weight / weight.mean(), nthread=1
+    )
+    settings = {**SETTINGS, "base_score": 0.0}
+    return [xgboost.train({**settings, "seed": seed}, matrix, num_boost_round=trees) for seed in range(seeds)]
+
+
+def ranker_of(boosters: Sequence[xgboost.Booster]) -> ReadRanker:
+    """Return the mean of several boosters."""
+    depth = SETTINGS["max_depth"]
+    every = [tree for booster in boosters for tree in _trees(booster)]
+    splits = np.zeros((len(every), 2**depth - 1), np.uint8)
+    thresholds = np.zeros(splits.shape, np.float16)
+    leaves = np.zeros((len(every), 2**depth), np.float16)
+    for i, tree in enumerate(every):
+        for node, (split, threshold, leaf) in _complete(tree, depth):
+            if node < 2**depth - 1:
+                splits[i, node], thresholds[i, node] = split, threshold
+            else:
+                leaves[i, node - (2**depth - 1)] = leaf / len(boosters)
+    return ReadRanker(np.array([column.name for column in READ_COLUMNS]), splits, thresholds, leaves)
+
+
+def kernel_kinds() -> dict[str, str]:
+    """The folder of each kernel here, by the kind of its workloads."""
+    return {
+        f"triton.{family.name}": file.parent.name
+        for file in sorted(FAMILIES.glob("*/family.py"))
+        for family in load_families(str(file.parent))
+    }
+
+
+def _trees(booster: xgboost.Booster) -> Iterator[pd.DataFrame]:
+    frame = booster.trees_to_dataframe()
+    for _, tree in frame.groupby("Tree"):
+        yield tree.set_index("ID")
+
+
+def _complete(tree: pd.DataFrame, depth: int) -> Iterator[tuple[int, tuple[int, float, float]]]:
+    """Each node of a complete tree, as (column, threshold, leaf); an early leaf stands for all below it."""
+    rows = tree[["Feature", "Split", "Yes", "No", "Gain"]].to_dict("index")
+    below = [(0, next(iter(rows)))]
+    while below:
+        node, name = below.pop()
+        told = rows[name]
+        is_leaf = told["Feature"] == "Leaf"
+        yield node, (0, 0.0, told["Gain"]) if is_leaf else (int(told["Feature"][1:]), told["Split"], 0.0)
+        if node < 2**depth - 1:
+            children = (name, name) if is_leaf else (told["Yes"], told["No"])
+            below += [(2 * node + 1, children[0]), (2 * node + 2, children[1])]
+
+
+def _is_of_triton(data: Dataset) -> NDArray[np.bool_]:
+    of_triton = np.array([each.space.startswith("triton") for each in data.candidates])
+    return of_triton[data.rows["candidate"].to_numpy()]
+
+
+def _only(facts: ReadFacts, names: Sequence[str]) -> ReadFacts:
+    return ReadFacts(**{name: getattr(facts, name) for name in names})
