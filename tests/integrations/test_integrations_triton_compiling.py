@@ -151,9 +151,16 @@ def test_in_this_process_such_a_config_ends_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["model", "background"])
 def test_a_first_choice_that_crashes_gives_way_to_the_next(tmp_path: Path, mode: str) -> None:
-    told = run(tmp_path, CRASHES, WORKS, WORKS, mode=mode, compile_workers=1, launches=3)
-    assert told["launched"][0] == 2
-    assert told["launched"][-1] == {"model": 2, "background": 4}[mode]
+    settings = {"mode": mode, "compile_workers": 1}
+    folders = [tmp_path / name for name in ("works", "crashes")]
+    for folder in folders:
+        folder.mkdir()
+    first = run(folders[0], WORKS, WORKS, WORKS, **settings)["launched"][0]
+    others = [warps for warps in (1, 2, 4) if warps != first]
+    operands = [CRASHES if warps == first else WORKS for warps in (1, 2, 4)]
+    told = run(folders[1], *operands, launches=3, **settings)
+    assert told["launched"][0] in others
+    assert told["launched"][-1] == {"model": told["launched"][0], "background": max(others)}[mode]
 
 
 def test_what_crashes_with_all_configs_is_told_of(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import triton
 from triton.runtime import autotuner
+from triton.runtime.jit import JITFunction
 
 from costmodel.errors import CostModelError
 from costmodel.integrations.triton._compiling import compile_apart
@@ -25,9 +26,10 @@ from costmodel.integrations.triton._question import (
     tensor_types,
     triton_to_config,
 )
-from costmodel.integrations.triton._shortlist import Adviser
+from costmodel.integrations.triton._shortlist import Adviser, Reader
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
+from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform
@@ -91,8 +93,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         self._l2_policy: L2Policy = "flushed" if flushes else "warm"
         self._tunings: dict[tuple[Any, ...], Tuning] = {}
         self._lock = threading.RLock()
-        self._function = fn
+        self._function, self._rules = fn, dict[str, Callable[[dict[str, Any]], Any]]()
         while hasattr(self._function.fn, "arg_names"):  # heuristics around the kernel
+            self._rules |= self._function.values
             self._function = self._function.fn
         signature = inspect.signature(self._function.fn).parameters.values()
         self._defaults = {each.name: each.default for each in signature if each.default is not each.empty}
@@ -133,11 +136,10 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         """Return the config to launch now, after as much timing as the mode asks for."""
         if key in self.cache:
             return self.cache[key]
-        started = key in self._tunings
-        if not started:
-            self._tunings[key] = self._tuning(asked, platform, kwargs)
-        tuning = self._tunings[key]
-        capturing = is_capturing()
+        capturing, started = is_capturing(), key in self._tunings
+        tuning = self._tunings.get(key) or self._tuning(asked, platform, kwargs, capturing)
+        if not capturing:  # a graph is no place to read: hooks of configs would become part of it
+            self._tunings[key] = tuning
         most = {"measure": math.inf, "background": int(started), "model": 0}[self._mode]
         compiler = partial(self._compiled, args, kwargs)
         timed_s = 0.0 if capturing else self._time(tuning, most, compiler, args, kwargs)
@@ -146,8 +148,10 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         chosen = tuning.launchable(tuning.promising if by_model else tuning.best, compiler)
         if is_done or (self._mode == "model" and not capturing):
             self.cache[key] = chosen
-            del self._tunings[key]
+            self._tunings.pop(key, None)
             self._tell(key, chosen, tuning, timed_s)
+        if not started and triton.knobs.autotuning.print:
+            print(f"costmodel orders configs of {asked.workload.name} on {platform.name} by {tuning.basis}")
         return chosen
 
     def _key(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -156,7 +160,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         values = {name: given[name] for name in self.keys if name in given and name in self.arg_names}
         return values, tensor_types(given, self.arg_names)
 
-    def _tuning(self, asked: Question, platform: Platform, kwargs: Mapping[str, Any]) -> Tuning:
+    def _tuning(
+        self, asked: Question, platform: Platform, kwargs: Mapping[str, Any], capturing: bool
+    ) -> Tuning:
         configs = self.prune_configs(kwargs)
         if not configs:
             raise CostModelError(
@@ -173,9 +179,31 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             for config in configs
         ]
         wanted = self._shortlist or len(configs)
+        is_choosing = self._mode != "measure" or wanted < len(configs)
+        read = self._reader(configs, arguments, platform) if is_choosing and not capturing else None
         store = open_store(self.store_path)
         timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
-        return Tuning(configs, candidates, timings, self._adviser, wanted)
+        return Tuning(configs, candidates, timings, self._adviser, wanted, read)
+
+    def _reader(
+        self, configs: Sequence[Any], arguments: Mapping[str, Any], platform: Platform
+    ) -> Reader | None:
+        """What reads configs of this launch; None under the interpreter, and for GPUs of other vendors."""
+        if platform.device.kind != "cuda" or not isinstance(self._function, JITFunction):
+            return None
+        given = {name: value for name, value in arguments.items() if name not in ("grid", "warmup")}
+
+        def read() -> Sequence[Reading]:
+            from costmodel.integrations.triton._reading import ReadRequest, read_configs
+
+            architecture = platform.device.architecture
+            request = ReadRequest(self._function, given, arguments.get("grid"), architecture, self._rules)
+            try:
+                return read_configs(request, configs, workers=self._compile_workers)
+            except Exception as error:  # noqa: BLE001 (of Triton or of the disk: the configs stay unread)
+                return [Reading(note=describe_failure(error))] * len(configs)
+
+        return read
 
     def _time(
         self,
@@ -304,7 +332,8 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
 
     The first call of a kernel with a key, a device and a number of SMs chooses a config. Earlier timings are
     read from a record store, and new timings are written to it at once: a killed process loses at most one
-    timing, and another process with the same key, device and SMs times nothing.
+    timing, and another process with the same key, device and SMs times nothing. Which configs are promising
+    is told by timings of the kernel elsewhere and by what is read of it, see ``shortlist`` and ``mode``.
 
     Args:
         configs: As for ``triton.autotune``; so are the following arguments up to ``cache_results``.
@@ -323,14 +352,15 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
         cache_results: Accepted but not needed: the store keeps results.
         store: Path of the store, ``.jsonl``. Default: ``$COSTMODEL_TRITON_STORE``, or
             ``~/.cache/costmodel/triton.jsonl``.
-        model: A model that ranks configs that were never timed, or its file.
-        shortlist: Maximum number of configs to time; more are timed if none of them runs. Default: 8 with a
-            model, else all, as in ``triton.autotune``.
+        model: A model of your own that ranks configs, or its file. Default: timings of the kernel elsewhere,
+            and a model that comes with the package and knows any kernel by what is read of its configs.
+        shortlist: Maximum number of configs to time, the most promising; more are timed if none of them runs.
+            Default: 8 with a ``model``, else all, as in ``triton.autotune``.
         mode: When configs are timed. ``measure``: before the first call returns. ``background``: the first
             call runs the most promising config at once, and each later call first times one config, on its
             own stream and arguments, until the shortlist is done; nothing runs at the same time as the
             program's kernels. ``model``: never; the best config in the store runs if the store has as many
-            timings as would be made, else the model's choice.
+            timings as would be made, else the most promising one.
         platform: Platform that kernels run on, or a function that returns it. Needed if it cannot be
             detected, as on devices of other vendors than NVIDIA. Default: see ``current_platform``.
         launch: What is known about a launch in addition to its grid and warps: formulas by field of

@@ -6,8 +6,8 @@ which may crash, and the counting in ``_read_worker``. A config of which anythin
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,14 @@ class ReadRequest:
         arguments: Its arguments by name, without those of configs.
         grid: Grid of the launch, or a function of all arguments.
         architecture: Architecture of the device, such as ``sm_90``.
+        rules: Functions of all arguments that tell further ones, as ``triton.heuristics`` has them.
     """
 
     function: JITFunction[Any]
     arguments: Mapping[str, Any]
     grid: Any
     architecture: str
+    rules: Mapping[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
 
     @cached_property
     def backend(self) -> Any:
@@ -109,6 +111,8 @@ def bind_config(request: ReadRequest, config: Any) -> tuple[Lowering, ReadLaunch
     told = {**request.arguments, **chosen}
     if config.pre_hook is not None:  # it may change what is compiled, such as the block of a descriptor
         config.pre_hook(told)
+    for name, rule in request.rules.items():
+        told[name] = rule(told)
     named = {name: value for name, value in told.items() if name in function.arg_names}
     options = {name: value for name, value in told.items() if name not in function.arg_names}
     options = UNREAD_OPTIONS | {name: value for name, value in options.items() if value is not None}

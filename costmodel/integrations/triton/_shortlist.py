@@ -1,19 +1,21 @@
-"""Which configs to time first: what a model says, or what was timed of the same kernel elsewhere.
+"""Which configs to time first: what a model says, or what was timed of the same kernel elsewhere and read.
 
 Rule without a model: a config is expected to be as far from the best as it was in other tasks (other sizes,
 SMs, devices, or source), in log latency. The weight of a task halves with each doubling between its sizes or
-SMs and those asked for. Configs that were never timed follow in their order, and last what failed
-wherever it was tried.
+SMs and those asked for. What is read of the kernel tells what to expect before; where it cannot be read,
+configs that were never timed follow in their order. Last comes what failed wherever it was tried.
 """
 
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costmodel.kernels._read_facts import Reading
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 _OTHER_DEVICE = 2.0
 # What is known of a config is mixed with a doubt: a part of a task like this, with twice the best latency.
 _DOUBT, _DOUBTFUL = 0.25, math.log(2.0)
+# What the best config by what was read is expected to lose: a timed one that loses less goes before it.
+_READ_LOSS = math.log(1.2)
+
+# Tells what each config of a launch does, as far as it can be read.
+Reader = Callable[[], Sequence[Reading]]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """An order of configs.
+
+    Attributes:
+        order: Positions of the configs, those to time first in front.
+        basis: What it is based on, in words.
+    """
+
+    order: list[int]
+    basis: str
 
 
 class Adviser:
@@ -40,10 +60,15 @@ class Adviser:
     def __init__(self, model: "Model | Path | str | None") -> None:
         self._model = _loaded(Path(model)) if isinstance(model, Path | str) else model
 
-    def order(
-        self, candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement], first: int
-    ) -> list[int]:
-        """Return the positions of the candidates, those to time first in front.
+    def advise(
+        self,
+        candidates: Sequence[Candidate],
+        platform: Platform,
+        measured: Sequence[Measurement],
+        first: int,
+        read: Reader | None = None,
+    ) -> Advice:
+        """Order the candidates.
 
         Args:
             candidates: Configs of one kernel on one key.
@@ -51,10 +76,16 @@ class Adviser:
             measured: What is known of the kernel, on any platform and key.
             first: How many will be timed together: a model that tells its doubts chooses them so that they
                 are not all alike.
+            read: Reads what each does. Not called where all were timed elsewhere, or a model knows them.
         """
         if self._model is not None and self._knows(candidates[0].family):
-            return self._by_model(candidates, platform, first)
-        return rank_by_neighbours(candidates, platform, measured)
+            return Advice(self._by_model(candidates, platform, first), "the given model")
+        tried = {each.candidate.config.config_id for each in measured}
+        is_all_timed = all(each.config.config_id in tried for each in candidates)
+        readings = [] if read is None or is_all_timed else read()
+        losses = _read_losses(readings, platform)
+        order = rank_by_neighbours(candidates, platform, measured, losses)
+        return Advice(order, _basis(readings, measured))
 
     def _knows(self, family: str) -> bool:
         assert self._model
@@ -62,7 +93,8 @@ class Adviser:
             return True
         warnings.warn(
             f"The model must have learned from {family} to rank its configs, but has not. They are ranked "
-            "by the timings in the store. Train a model on a store that has this kernel.",
+            "by what is read of the kernel and the timings in the store. Train a model on a store that has "
+            "this kernel.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -87,9 +119,19 @@ def _loaded(path: Path) -> "Model":
 
 
 def rank_by_neighbours(
-    candidates: Sequence[Candidate], platform: Platform, measured: Sequence[Measurement]
+    candidates: Sequence[Candidate],
+    platform: Platform,
+    measured: Sequence[Measurement],
+    losses_read: Sequence[float] = (),
 ) -> list[int]:
-    """Return the positions of the candidates by the rule without a model."""
+    """Return the positions of the candidates by the rule without a model.
+
+    Args:
+        candidates: Configs of one kernel on one key.
+        platform: Where they would run.
+        measured: What is known of the kernel, on any platform and key.
+        losses_read: What each is expected to lose by what was read of it, in log latency; NaN if it was not.
+    """
     weights, losses = defaultdict[str, float](float), defaultdict[str, float](float)
     tried = {each.candidate.config.config_id for each in measured}
     for task in _tasks(measured):
@@ -103,11 +145,34 @@ def rank_by_neighbours(
 
     def rank(position: int) -> tuple[int, float]:
         config = candidates[position].config.config_id
-        if config in weights:
-            return 0, (losses[config] + _DOUBT * _DOUBTFUL) / (weights[config] + _DOUBT)
+        read = losses_read[position] if losses_read else math.nan
+        is_read = not math.isnan(read)
+        if config in weights or (is_read and config not in tried):
+            before = read if is_read else _DOUBTFUL
+            return 0, (losses[config] + _DOUBT * before) / (weights[config] + _DOUBT)
         return (2 if config in tried else 1), 0.0
 
     return sorted(range(len(candidates)), key=rank)
+
+
+def _read_losses(readings: Sequence[Reading], platform: Platform) -> list[float]:
+    """What each config is expected to lose against the best, in log latency; nothing where none was read."""
+    if all(each.note for each in readings):
+        return []
+    from costmodel.transfer._read_ranker import shipped_ranker  # takes a moment
+
+    log_s = shipped_ranker().predict([None if each.note else each.facts for each in readings], platform)
+    least = min(each for each in log_s.tolist() if not math.isnan(each))
+    return [each - least + _READ_LOSS for each in log_s.tolist()]
+
+
+def _basis(readings: Sequence[Reading], measured: Sequence[Measurement]) -> str:
+    read = sum(not each.note for each in readings)
+    told = ["timings of the kernel elsewhere"] if measured else []
+    told += [f"what was read of {read} of {len(readings)} configs"] if read else []
+    basis = " and ".join(told) or "their order in the list"
+    notes = [each.note for each in readings if each.note]
+    return f"{basis} ({len(notes)} not read: {notes[0]})" if notes else basis
 
 
 def _tasks(measured: Sequence[Measurement]) -> list[list[Measurement]]:

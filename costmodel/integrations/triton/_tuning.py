@@ -15,7 +15,7 @@ from triton.runtime.errors import OutOfResources
 from costmodel.errors import CostModelError
 from costmodel.failures import last_line
 from costmodel.integrations.triton._platform import still_works
-from costmodel.integrations.triton._shortlist import Adviser
+from costmodel.integrations.triton._shortlist import Advice, Adviser, Reader
 from costmodel.integrations.triton._timings import KernelTimings
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources, Measurement, Outcome
@@ -50,6 +50,7 @@ class Tuning:
         timings: What is known of them, and is added to it.
         adviser: Orders the configs.
         wanted: How many configs are to be timed before the best of them is the answer.
+        read: Tells what each config does; dropped once it has, as it holds the arguments of a call.
     """
 
     configs: Sequence[Any]
@@ -57,16 +58,22 @@ class Tuning:
     timings: KernelTimings
     adviser: Adviser
     wanted: int
+    read: Reader | None = None
     _compiled: set[int] = field(default_factory=set)
     _passing: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     @cached_property
-    def order(self) -> list[int]:
-        """Positions of the configs, the most promising first."""
+    def advice(self) -> Advice:
+        """The configs, the most promising first."""
         of_family = self.timings.store.of_family(self.candidates[0].workload.kind)
-        return self.adviser.order(
-            self.candidates, self.timings.platform, of_family, min(self.wanted, len(self.configs))
-        )
+        first, read = min(self.wanted, len(self.configs)), self.read
+        self.read = None
+        return self.adviser.advise(self.candidates, self.timings.platform, of_family, first, read)
+
+    @property
+    def basis(self) -> str:
+        """What the order is based on, in words."""
+        return self.advice.basis if "advice" in self.__dict__ else "timings"
 
     def known(self) -> dict[str, Measurement]:
         """Tell what is known of these configs, by id of the candidate."""
@@ -83,12 +90,16 @@ class Tuning:
             return []
         known = self.known()
         ran = any(each.outcome is Outcome.OK for each in known.values())
-        lacking = min(self.wanted, len(self.configs)) - len(known)
+        lacking = max(min(self.wanted, len(self.configs)) - len(known), 0 if ran else 1)
+        if not lacking:
+            return []
         left = [
-            i for i in self.order if self.candidates[i].candidate_id not in known and not self._is_given_up(i)
+            i
+            for i in self.advice.order
+            if self.candidates[i].candidate_id not in known and not self._is_given_up(i)
         ]
         left.sort(key=lambda i: len(self._passing[i]))
-        return left[: max(lacking, 0 if ran else 1)]
+        return left[:lacking]
 
     def next(self, compiler: Compiler) -> int | None:
         """Position of the config to time next, once it is compiled, and with it those that follow it."""
@@ -152,7 +163,7 @@ class Tuning:
             if self._is_given_up(i) or each.candidate_id in known
         ]
         failed = {name for name, each in known.items() if each.outcome is not Outcome.OK}
-        for position in self.order:
+        for position in self.advice.order:
             if self.candidates[position].candidate_id not in failed and not self._is_given_up(position):
                 return position
         raise CostModelError(
