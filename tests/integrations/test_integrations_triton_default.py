@@ -120,7 +120,7 @@ def test_all_are_measured_by_default_and_nothing_is_read(
 
 
 def test_timings_of_the_kernel_elsewhere_lead(launches: Launches, tmp_path: Path) -> None:
-    """They say 256, whatever was read; of configs without any, what was read decides."""
+    """They say 256, whatever else was read; of configs without any, what was read decides."""
     call(kernel(launches, tmp_path / "t.jsonl"), m=M // 2)
     launches.launched.clear()
     assert call(kernel(launches, tmp_path / "t.jsonl", mode="model")) == 256

@@ -2,8 +2,8 @@
 
 Rule without a model: a config is expected to be as far from the best as it was in other tasks (other sizes,
 SMs, devices, or source), in log latency. The weight of a task halves with each doubling between its sizes or
-SMs and those asked for. What is read of the kernel tells what to expect before; where it cannot be read,
-configs that were never timed follow in their order. Last comes what failed wherever it was tried.
+SMs and those asked for. What is read of the kernel tells what to expect before any timing; where it cannot be
+read, configs that were never timed follow in their order. Last comes what failed wherever it was tried.
 """
 
 import math
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from costmodel.arrays import FloatArray
 from costmodel.kernels._read_facts import Reading
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
@@ -30,6 +31,7 @@ _DOUBT, _DOUBTFUL = 0.25, math.log(2.0)
 # What the best config by what was read is expected to lose: a timed one that loses less goes before it.
 _READ_LOSS = math.log(1.2)
 
+_Number = TypeVar("_Number", float, FloatArray)
 # Tells what each config of a launch does, as far as it can be read.
 Reader = Callable[[], Sequence[Reading]]
 
@@ -76,13 +78,11 @@ class Adviser:
             measured: What is known of the kernel, on any platform and key.
             first: How many will be timed together: a model that tells its doubts chooses them so that they
                 are not all alike.
-            read: Reads what each does. Not called where all were timed elsewhere, or a model knows them.
+            read: Reads what each does. Not called where a model knows the kernel.
         """
         if self._model is not None and self._knows(candidates[0].family):
             return Advice(self._by_model(candidates, platform, first), "the given model")
-        tried = {each.candidate.config.config_id for each in measured}
-        is_all_timed = all(each.config.config_id in tried for each in candidates)
-        readings = [] if read is None or is_all_timed else read()
+        readings = [] if read is None else read()
         losses = _read_losses(readings, platform)
         order = rank_by_neighbours(candidates, platform, measured, losses)
         return Advice(order, _basis(readings, measured))
@@ -149,10 +149,21 @@ def rank_by_neighbours(
         is_read = not math.isnan(read)
         if config in weights or (is_read and config not in tried):
             before = read if is_read else _DOUBTFUL
-            return 0, (losses[config] + _DOUBT * before) / (weights[config] + _DOUBT)
+            return 0, expected_loss(losses[config], weights[config], before)
         return (2 if config in tried else 1), 0.0
 
     return sorted(range(len(candidates)), key=rank)
+
+
+def expected_loss(weighted_losses: _Number, weights: _Number, before: _Number) -> _Number:
+    """Mix what was timed with what was expected before any timing.
+
+    Args:
+        weighted_losses: Sum of the losses in other tasks, each times the weight of the task.
+        weights: Sum of these weights.
+        before: Loss that was expected before.
+    """
+    return (weighted_losses + _DOUBT * before) / (weights + _DOUBT)
 
 
 def _read_losses(readings: Sequence[Reading], platform: Platform) -> list[float]:
