@@ -1,8 +1,9 @@
 """Tells which configs of a kernel will be fast by what was read of each, whatever kernel it is.
 
 All configs of a launch are known together. What counts is by how much they differ: columns and latencies are
-logarithms less their means over the configs, so that nothing is asked of how long kernels take. Trees that
-were boosted elsewhere (``experiments/kernels_at_large/train.sh``) are walked in NumPy alone.
+logarithms less their means over the configs, so that nothing is asked of how long kernels take. A learner
+must not look at its batch mates; this one does nothing else, and is therefore none. Trees that were boosted
+elsewhere (``experiments/kernels_at_large/train.sh``) are walked in NumPy alone.
 """
 
 from collections.abc import Sequence
