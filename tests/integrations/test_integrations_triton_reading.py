@@ -1,5 +1,6 @@
 """What configs of a user's own kernel do, read for the arguments of a launch on a machine without a GPU."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def test_facts_are_those_of_each_config(tmp_path: Path) -> None:
         assert facts.read_array_bytes == 2 * 4096
         assert facts.guesses == 0
         assert facts.thread_loads >= 1
+
+
+def test_rules_tell_arguments_of_each_config(tmp_path: Path) -> None:
+    """As those of ``triton.heuristics`` do."""
+    asked = replace(request(), rules={"FAULT": lambda told: int(told["BLOCK"] * told["n"] > 128 * 4096)})
+    small, large = read_configs(asked, CONFIGS, cache=tmp_path)
+    assert small.note == ""
+    assert large.note == "CompileTimeAssertionFailure: as asked"
 
 
 def test_a_stride_is_seen(tmp_path: Path) -> None:
