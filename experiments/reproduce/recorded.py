@@ -55,6 +55,7 @@ def main() -> None:
         "shadow",
         "streams",
         "neighbours",
+        "kernels_at_large",
     )
     results = {name: result_of(name) for name in names}
     fair = result_of("live_search", "result_fair.json")
@@ -109,6 +110,8 @@ def main() -> None:
         "search_whole": result_of("search_on_replay", "result_consensus.json")
         | result_of("search_on_replay", "result_whole.json"),
         "search_others": result_of("search_on_replay", "result_others.json"),
+        "sampled": {row["learner"]: row for row in result_of("sampled_pool", "judge_report.json")["all"]},
+        "at_large": results["kernels_at_large"],
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
     parser.parse_args().json.write_text(json.dumps(document, indent=1) + "\n")

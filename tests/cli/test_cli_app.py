@@ -153,6 +153,7 @@ def test_an_interrupt_before_a_command_begins_is_a_sentence(monkeypatch, capsys)
     assert capsys.readouterr().err == "Interrupted. No command was running.\n"
 
 
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_that_python_would_ignore_is_delivered_again(monkeypatch, capsys):
     class Held:
         """Ends while a weak reference to it has a callback, which Ctrl-C hits."""

@@ -50,6 +50,7 @@ def two_runners(kernels: Path, time: Callable[..., Any], **settings: Any) -> Ite
                 CpuRunner(
                     kernels=kernels,
                     build_workers=1,
+                    run_timeout_s=300.0,
                     timing=Timing(precision=0.5),
                     device_jobs=DeviceJobs(time=time),
                     **settings,

@@ -276,6 +276,7 @@ def _beside(folder: Path, what: str) -> Path:
 def _do(call: Callable[[], None], folder: Path, said: Path) -> int:
     """Do a call, as a process of its own would, with all that it writes in a file; its exit code."""
     code = _OWN_FAULT
+    gc.freeze()  # what ends badly of what was there before is no fault of the call
     try:
         descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for stream in (1, 2):

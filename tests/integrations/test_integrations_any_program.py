@@ -134,7 +134,7 @@ def test_a_schedule_that_changes_a_layout_is_kept_and_found_again(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "place", ["_search.BatchSearch.ask", "_search.BatchSearch.tell", "_strategy.ModelSampler"]
+    "place", ["_strategy.BatchSearch.ask", "_strategy.BatchSearch.tell", "_strategy.ModelSampler"]
 )
 def test_where_the_search_by_the_model_fails_evolution_takes_the_trials_that_are_left(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any

@@ -159,6 +159,7 @@ def test_without_the_solver_prefixes_are_taken(monkeypatch: pytest.MonkeyPatch) 
     assert place(chain(3)).method == "prefixes"
 
 
+@pytest.mark.usefixtures("_interruptible")
 def test_ctrl_c_ends_a_search_and_whatever_follows() -> None:
     """Of equations that take hours (Cornuéjols and Dawande's market split)."""
     model, rng = import_cp_model().CpModel(), np.random.default_rng(0)
