@@ -6,11 +6,13 @@ that ended its process: a JSON line with its position, exit code (below zero a s
 """
 
 import json
+import math
 import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
@@ -83,25 +85,54 @@ def _compile(source: ASTSource, job: Mapping[str, Any]) -> None:
     triton.compile(source, target=GPUTarget(*job["target"]), options=options)
 
 
+def run_forked(
+    work: Callable[..., None],
+    arguments: Sequence[tuple[Any, ...]],
+    most: int,
+    deadline: float = math.inf,
+) -> Iterator[tuple[int, ForkProcess | None]]:
+    """Call a function with each of several arguments, each in a process of its own.
+
+    Args:
+        work: The function.
+        arguments: What it is called with, each time.
+        most: Most processes at once.
+        deadline: When to give up, by ``time.monotonic``.
+
+    Yields:
+        Position and process of each call as it ends; no process for those that had not by the deadline.
+    """
+    fork = multiprocessing.get_context("fork")
+    running: dict[int, tuple[int, ForkProcess]] = {}
+    left = list(enumerate(arguments))
+    while left or running:
+        while left and len(running) < most:
+            position, given = left.pop(0)
+            process = fork.Process(target=work, args=given)
+            process.start()
+            running[process.sentinel] = position, process
+        patience_s = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+        ended = set(running).intersection(wait(list(running), patience_s))
+        for sentinel in ended or set(running):
+            position, process = running.pop(sentinel)
+            if not ended:
+                process.kill()
+            process.join()
+            yield position, process if ended else None
+        if not ended:
+            yield from ((position, None) for position, _ in left)
+            return
+
+
 def main() -> None:
     most, jobs = int(sys.argv[1]), json.load(sys.stdin)
     learn_keys(jobs[:1])
-    fork = multiprocessing.get_context("fork")
-    running: dict[int, tuple[int, ForkProcess]] = {}
-    left = list(enumerate(jobs))
     with tempfile.TemporaryDirectory() as folder:
-        while left or running:
-            while left and len(running) < most:
-                position, job = left.pop(0)
-                process = fork.Process(target=compile_job, args=(job, Path(folder, str(position))))
-                process.start()
-                running[process.sentinel] = position, process
-            for sentinel in set(running).intersection(wait(list(running))):
-                position, process = running.pop(sentinel)
-                process.join()
-                if process.exitcode:
-                    words = Path(folder, str(position)).read_text(errors="replace")[:_FIRST_WORDS]
-                    print(json.dumps([position, process.exitcode, words]), flush=True)
+        said = [Path(folder, str(position)) for position in range(len(jobs))]
+        for position, process in run_forked(compile_job, list(zip(jobs, said, strict=True)), most):
+            if process and process.exitcode:
+                words = said[position].read_text(errors="replace")[:_FIRST_WORDS]
+                print(json.dumps([position, process.exitcode, words]), flush=True)
 
 
 def _tuples(value: Any) -> Any:

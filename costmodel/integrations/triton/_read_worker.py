@@ -5,20 +5,18 @@ and writes a JSON line with the position and the reading of each that was read.
 """
 
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from multiprocessing.connection import wait
-from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from costmodel.integrations.triton._compile_worker import SentSource, run_forked
 from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.triton._lower import lower_source
 from costmodel.kernels.triton._read import read_texts
@@ -91,8 +89,6 @@ def read_apart(jobs: Sequence[ReadJob], workers: int, timeout_s: float) -> list[
 
 
 def _read(job: ReadJob) -> Reading:
-    from costmodel.integrations.triton._compile_worker import SentSource
-
     try:
         told = {"name": job.name, "ext": job.ext, "language": job.language, "code": job.code}
         source = SentSource({**told, "hash": ""})
@@ -115,32 +111,12 @@ def _answer(job: ReadJob, file: Path) -> None:
 def _main() -> None:
     most, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     jobs = msgspec.json.decode(sys.stdin.buffer.read(), type=list[ReadJob])
-    fork = multiprocessing.get_context("fork")
-    running: dict[int, tuple[int, ForkProcess]] = {}
-    left = list(enumerate(jobs))
     with tempfile.TemporaryDirectory() as folder:
-        while left or running:
-            while left and len(running) < most:
-                position, job = left.pop(0)
-                process = fork.Process(target=_answer, args=(job, Path(folder, str(position))))
-                process.start()
-                running[process.sentinel] = position, process
-            ended = set(running).intersection(wait(list(running), max(0.0, deadline - time.monotonic())))
-            for sentinel in ended or set(running):
-                position, process = running.pop(sentinel)
-                if not ended:
-                    process.kill()
-                process.join()
-                _tell(position, Path(folder, str(position)), _DIED if ended else _NO_TIME)
-            if not ended:
-                for position, _ in left:
-                    _tell(position, Path(folder, str(position)), _NO_TIME)
-                left = []
-
-
-def _tell(position: int, file: Path, otherwise: Reading) -> None:
-    reading = file.read_bytes() if file.exists() else msgspec.json.encode(otherwise)
-    print(f"[{position}, {reading.decode()}]", flush=True)
+        files = [Path(folder, str(position)) for position in range(len(jobs))]
+        for position, process in run_forked(_answer, list(zip(jobs, files, strict=True)), most, deadline):
+            file, otherwise = files[position], _DIED if process else _NO_TIME
+            reading = file.read_bytes() if file.exists() else msgspec.json.encode(otherwise)
+            print(f"[{position}, {reading.decode()}]", flush=True)
 
 
 if __name__ == "__main__":
