@@ -49,7 +49,7 @@ def write_read_facts(
     table = pa.table(columns).replace_schema_metadata(dict(metadata or {}))
     file = folder / READ_FACTS_NAME
     with replacing(file) as temporary:
-        pq.write_table(table, temporary, **_SETTINGS)
+        pq.write_table(table, temporary.absolute(), **_SETTINGS)
     if is_file(folder / SUMS_NAME):
         add_checksums(folder, [READ_FACTS_NAME])
     return file
@@ -70,7 +70,7 @@ def load_read_facts(dataset: Dataset) -> dict[str, ReadFacts]:
         )
     check_checksum(folder, READ_FACTS_NAME)
     with refusing(file, "a table of read facts", "Make it again with `costmodel dataset read-facts`."):
-        table = pq.read_table(file)
+        table = pq.read_table(file.absolute())
         known = [name for name in READ_FACTS if name in table.column_names]
         values = np.column_stack([table[name].to_numpy() for name in known])
         return {

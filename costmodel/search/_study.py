@@ -38,10 +38,11 @@ def open_study(place: str | None, name: str) -> optuna.Study:
         name: Name of the study; one place may hold several studies.
 
     Raises:
-        CostModelError: The place is none of these, or cannot be opened.
+        CostModelError: The place is none of these, cannot be opened, or holds a study that was altered.
     """
     try:
-        return optuna.create_study(storage=_storage(place), study_name=name, load_if_exists=True)
+        study = optuna.create_study(storage=_storage(place), study_name=name, load_if_exists=True)
+        numbers = [trial.number for trial in study.get_trials(deepcopy=False)]
     except CostModelError:
         raise
     except Exception as error:  # each driver raises errors of its own
@@ -50,6 +51,12 @@ def open_study(place: str | None, name: str) -> optuna.Study:
             f"Cannot open the study {name!r} at {place}: {first.rstrip('. ')}. It must be a journal or a "
             "database of Optuna: restore it from a copy, or name another place."
         ) from error
+    if numbers != list(range(len(numbers))):
+        raise CostModelError(
+            f"Trials of the study {name!r} at {place} must be numbered from 0 without a gap, but are not: it "
+            "was altered. Restore it from a copy, or name another study."
+        )
+    return study
 
 
 def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s: float) -> None:

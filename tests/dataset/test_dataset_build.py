@@ -101,6 +101,14 @@ def test_a_folder_that_cannot_be_written(store: Path, tmp_path: Path, header: Ca
         build_dataset([store], tmp_path / "file", header=header)
 
 
+def test_a_folder_may_look_like_an_address(
+    store: Path, tmp_path: Path, header: CardHeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    build_dataset([store], Path("http:/x"), header=header)
+    assert len(load_dataset(Path("http:/x")).rows) == len(load_dataset(tmp_path / "http:" / "x").rows) > 0
+
+
 def test_a_readme_that_is_no_card_is_kept(store: Path, tmp_path: Path, header: CardHeader) -> None:
     out = tmp_path / "project"
     out.mkdir()

@@ -287,6 +287,7 @@ def test_a_study_in_a_file_goes_on(records, pool, oracle, tmp_path, name):
         "UPDATE trial_user_attributes SET value_json = '[-1.0]' WHERE key = 'latency_s'",
         "DELETE FROM trial_user_attributes WHERE key = 'outcomes'",
         "UPDATE trial_params SET distribution_json = '3'",
+        "UPDATE trials SET number = 7 WHERE number = 2",
         """UPDATE study_user_attributes SET value_json = '{"a": 1}' WHERE key = 'costmodel:goal'""",
         "UPDATE study_user_attributes SET value_json = '{'",
     ],

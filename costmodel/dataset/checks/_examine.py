@@ -246,7 +246,7 @@ def write_rejects(rejects: Rejects, file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".parquet":
-            pq.write_table(rejects.table(), file)
+            pq.write_table(rejects.table(), file.absolute())
             return
         with file.open("wb") as lines:
             lines.writelines(msgspec.json.encode(reject) + b"\n" for reject in rejects)

@@ -104,7 +104,10 @@ class ParquetPart:
 
     def _open(self) -> Any:
         return pq.ParquetFile(
-            self._file, metadata=self._metadata, page_checksum_verification=True, read_dictionary=_REPEATED
+            self._file.absolute(),
+            metadata=self._metadata,
+            page_checksum_verification=True,
+            read_dictionary=_REPEATED,
         )
 
 
@@ -174,10 +177,10 @@ class _Groups:
     """
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file = file.absolute()  # Arrow takes a path that begins with http: for an address
         self._rest = Records.concat([])
         self._has_data_facts = False
-        self._writer = pq.ParquetWriter(file, SCHEMA, **_SETTINGS)
+        self._writer = pq.ParquetWriter(self._file, SCHEMA, **_SETTINGS)
 
     def add(self, part: Records) -> None:
         """Write the groups that a part fills."""
