@@ -164,6 +164,7 @@ def read_card(path: Path) -> ModelCard:
     """
     with _readable(path):
         document = _checked(read_member(path, _DOCUMENT), path)
+        _check_description(document["model"])
         return ModelCard(document["model"], _metadata(document), path.stat().st_size)
 
 
@@ -186,6 +187,19 @@ def _readable(path: Path) -> Iterator[None]:
             f"{path} must be a model written by `costmodel train`, but it is damaged or something else "
             f"({reason[:200]}). Train it again."
         ) from error
+
+
+class _Description(msgspec.Struct):
+    name: str = msgspec.field(name="class")
+    settings: dict[str, Any] = msgspec.field()
+
+
+def _check_description(description: Any) -> None:
+    """Check that a class and settings are described, and so those of each model inside."""
+    for value in msgspec.convert(description, _Description).settings.values():
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, dict):
+                _check_description(part["$model"])
 
 
 def _checked(content: bytes, path: Path) -> dict[str, Any]:

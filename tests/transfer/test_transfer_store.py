@@ -211,6 +211,23 @@ def test_the_card_says_what_the_model_is_without_its_arrays(tmp_path) -> None:
     assert card.bytes == path.stat().st_size
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"settings": {}},
+        {"class": 3, "settings": {}},
+        {"class": "a", "settings": "b"},
+        {"class": "a", "settings": {"prior": {"$model": {"settings": {}}}}},
+        {"class": "a", "settings": {"parts": [{"model": 1}]}},
+    ],
+)
+def test_a_card_whose_model_is_not_described_is_refused(tmp_path, model) -> None:
+    save(path := tmp_path / "model", FromScratch())
+    rewrite(path, model=model)
+    with pytest.raises(CostModelError, match="but it is damaged or something else"):
+        read_card(path)
+
+
 def test_attachments_are_kept_beside_the_model(tmp_path) -> None:
     path, rows = tmp_path / "model", {"a@b": {"X": np.eye(3), "y": np.array([1.0, np.inf, 2.0])}}
     Model(MODELS["ridge"].fit(*contract_rows()), attachments={"measured": rows}).save(path)
