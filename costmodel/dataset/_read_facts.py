@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._files import SUMS_NAME, add_checksums, check_checksum
+from costmodel.dataset.table._parquet import WRITE_SETTINGS
 from costmodel.errors import CostModelError
 from costmodel.files import replacing
 from costmodel.kernels._read_facts import READ_FACTS, ReadFacts, Reading
 from costmodel.reading import is_file, refusing
 
 READ_FACTS_NAME = "read_facts.parquet"
-_SETTINGS: dict[str, Any] = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
 
 
 def read_facts_folder(dataset: Dataset) -> Path:
@@ -49,7 +49,7 @@ def write_read_facts(
     table = pa.table(columns).replace_schema_metadata(dict(metadata or {}))
     file = folder / READ_FACTS_NAME
     with replacing(file) as temporary:
-        pq.write_table(table, temporary.absolute(), **_SETTINGS)
+        pq.write_table(table, temporary.absolute(), **WRITE_SETTINGS)
     if is_file(folder / SUMS_NAME):
         add_checksums(folder, [READ_FACTS_NAME])
     return file

@@ -166,7 +166,7 @@ def _check_schema(file: Path, schema: Any) -> None:
 
 
 GROUP_ROWS = 16_384  # of the groups of rows in a file; read at once, too
-_SETTINGS = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
+WRITE_SETTINGS: dict[str, Any] = {"compression": "zstd", "compression_level": 12, "write_page_checksum": True}
 
 
 class _Groups:
@@ -180,7 +180,7 @@ class _Groups:
         self._file = file.absolute()  # Arrow takes a path that begins with http: for an address
         self._rest = Records.concat([])
         self._has_data_facts = False
-        self._writer = pq.ParquetWriter(self._file, SCHEMA, **_SETTINGS)
+        self._writer = pq.ParquetWriter(self._file, SCHEMA, **WRITE_SETTINGS)
 
     def add(self, part: Records) -> None:
         """Write the groups that a part fills."""
@@ -210,7 +210,7 @@ class _Groups:
         self._has_data_facts = True
         with self._file.open("rb") as written:
             self._file.unlink()  # what is open can be read on
-            self._writer = pq.ParquetWriter(self._file, DATA_SCHEMA, **_SETTINGS)
+            self._writer = pq.ParquetWriter(self._file, DATA_SCHEMA, **WRITE_SETTINGS)
             groups = pq.ParquetFile(written)
             for group in range(groups.num_row_groups):
                 self._writer.write_table(widen(groups.read_row_group(group)))
