@@ -157,7 +157,7 @@ def kernel_resources(library: Path) -> tuple[KernelResources, ...]:
     Args:
         library: A cubin, or a shared library that embeds one.
     """
-    cubin = _embedded_cubin(library.read_bytes())
+    cubin = embedded_cubin(library.read_bytes())
     return tuple(resources for _, resources in sorted(resources_by_kernel(cubin).items())) if cubin else ()
 
 
@@ -173,6 +173,13 @@ def resources_by_kernel(cubin: bytes) -> dict[str, KernelResources]:
         for symbol, known in facts.items()
         if _REGISTERS in known
     }
+
+
+def code_of_kernels(cubin: bytes) -> dict[str, bytes]:
+    """Return the instructions of each kernel of a cubin, by its name in there."""
+    sections = {each.name: each for each in _elf(cubin).iter_sections()}
+    found = {name: sections.get(f".text.{name}") for name in resources_by_kernel(cubin)}
+    return {name: section.data() for name, section in found.items() if section is not None}
 
 
 def static_shared_bytes(cubin: bytes, kernel: str) -> int:
@@ -191,7 +198,7 @@ def _elf(cubin: bytes) -> Any:
     return ELFFile(io.BytesIO(cubin))
 
 
-def _embedded_cubin(data: bytes) -> bytes:
+def embedded_cubin(data: bytes) -> bytes:
     """Return machine code for a GPU, up to the end of the file that it is in; empty if there is none."""
     start = data.find(_MAGIC)
     while start >= 0:
