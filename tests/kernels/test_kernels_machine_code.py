@@ -80,7 +80,8 @@ def test_adds_up_the_kernels_of_a_module(tmp_path: Path) -> None:
     both = one + 'extern "C" __global__ void second(float* c) { c[threadIdx.x] += 1.0f; }'
     alone, together = (machine_code(compiled(source, tmp_path)) for source in (one, both))
 
-    assert alone is not None and together is not None
+    assert alone is not None
+    assert together is not None
     assert together.instructions == 2 * alone.instructions
     assert together.registers == alone.registers
 
