@@ -142,6 +142,23 @@ def plan(
         ),
     ] = "",
     sweep: SweepOption = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="AFTER.json",
+            help="Compare with another recording of the same work: what takes more or less time, and why.",
+            show_default=False,
+            rich_help_panel=TRACE,
+        ),
+    ] = None,
+    operators: Annotated[
+        bool,
+        typer.Option(
+            "--operators",
+            help="Show time, FLOP/s, GB/s and the share of the roofline by operator.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     top: Annotated[int, count_option(help="Number of table rows to show.", rich_help_panel=OUTPUT)] = 10,
     json: JsonOption = None,
     perfetto: Annotated[
@@ -186,11 +203,19 @@ def plan(
     - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
     - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
     - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
+    - `costmodel plan before.json --against after.json --plot out/causes.png`
     """
+    from costmodel.planner._operators import OPERATOR_COLUMNS, shown_operators
     from costmodel.planner._plan import plan as run_plan
     from costmodel.planner._plan import sweep_plan
     from costmodel.planner.graphs._json_graph import is_module_place
 
+    if against:
+        others = (what_if, measured, sms, learn_from, model, device, rank, out, sweep, recorded_on)
+        if any((*others, operators, perfetto, report)):
+            raise typer.BadParameter("--against goes with --within, --top, --json and --plot alone.")
+        _show_comparison(trace, against, within, top, json, plot)
+        return
     latencies = _opened(
         learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
     )
@@ -220,6 +245,9 @@ def plan(
         ranking.save_job(out)
         written.append(f"Written: {out}. To submit it: costmodel jobs submit {out}")
     _print(found, top)
+    if operators:
+        rows = shown_operators(found.operators.head(top))
+        print_table(TextTable("Operators, longest first", OPERATOR_COLUMNS, rows, "wlrrrrrr"))
     if ranking:
         _print_ranking(ranking, top)
     for line in written:
@@ -239,6 +267,40 @@ def _write(found: "Plan", perfetto: Path | None, plot: Path | None, report: Path
     if report:
         found.save_report(report)
         yield f"Written: {report}"
+
+
+def _show_comparison(  # noqa: PLR0913, PLR0917 (options of the command)
+    before: str, after: Path, within: str, top: int, json: Path | None, plot: Path | None
+) -> None:
+    from costmodel.planner._compare import CAUSES, compare
+
+    found = compare(before, after, within=within)
+    write_json(json, found.to_dict())
+    if plot:
+        from costmodel.report._figures import save_figure
+
+        save_figure(found.plot(), plot)
+    print_line(found.verdict(), "bold")
+    parts = [(cause, f"{1e6 * seconds:+,.1f}") for cause, seconds in found.causes.items()]
+    print_table(TextTable("What changed, us", ("cause", "us"), parts, "wr"))
+    for cause, meaning in CAUSES.items():
+        if found.causes[cause]:
+            print_line(f"{cause}: {meaning}.")
+    columns = ("kernels_before", "kernels_after")
+    seconds = ("before_s", "after_s", "change_s")
+    rows = [
+        (
+            row["group"],
+            *(f"{row[name]:,}" for name in columns),
+            *(f"{1e6 * row[name]:,.1f}" for name in seconds),
+            max(CAUSES, key=lambda cause: abs(row[f"{cause}_s"])) if row["change_s"] else "",
+        )
+        for row in found.table.head(top).to_dict(orient="records")
+    ]
+    heads = ("operator", "kernels", "after", "us", "after", "change", "most by")
+    print_table(TextTable("Operators, largest change first", heads, rows, "wrrrrrl"))
+    if plot:
+        print_line(f"Drawn: {plot}")
 
 
 def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> None:

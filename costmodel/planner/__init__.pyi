@@ -1,8 +1,11 @@
+from ._compare import Comparison as Comparison
+from ._compare import compare as compare
 from ._latencies import FirstKnown as FirstKnown
 from ._latencies import PredictedLatencies as PredictedLatencies
 from ._latencies import RecordedLatencies as RecordedLatencies
 from ._latencies import RooflineLatencies as RooflineLatencies
 from ._latencies import open_latencies as open_latencies
+from ._operators import operator_table as operator_table
 from ._plan import plan as plan
 from ._rank import rank as rank
 from ._replay import replay as replay

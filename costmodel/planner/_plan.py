@@ -12,6 +12,7 @@ import pandas as pd
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.planner._latencies import Latencies, open_latencies
+from costmodel.planner._operators import OPERATOR_COLUMNS, operator_table, shown_operators
 from costmodel.planner._rank import Ranking, rank
 from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner._timeline_files import save_perfetto
@@ -93,6 +94,11 @@ class Plan:
         return self.before.makespan_s / self.after.makespan_s if self.after.makespan_s else 1.0
 
     @cached_property
+    def operators(self) -> pd.DataFrame:
+        """Time and rates by operator after the transforms, see ``operator_table``."""
+        return operator_table(self.after.graph)
+
+    @cached_property
     def critical_path(self) -> CriticalPath:
         """Critical path of the graph after the transforms."""
         return critical_path(self.after)
@@ -146,6 +152,7 @@ class Plan:
             "ends_s": self.ends_s,
             "assumptions": list(self.assumptions),
             "critical_path": self.critical_path.by_name().to_dict(orient="records"),
+            "operators": self.operators.to_dict(orient="records"),
         }
 
     def _page(self) -> str:
@@ -168,6 +175,8 @@ class Plan:
             figure_html(self.plot(), "Lanes over time", dpi=110),
             "<h2>Critical path, longest first</h2>",
             _table(longest),
+            "<h2>Operators, longest first</h2>",
+            _table(pd.DataFrame(shown_operators(self.operators.head(_MOST_ROWS)), columns=OPERATOR_COLUMNS)),
         ]
         return web_page(f"Plan of {self.name}", "\n".join(parts), _STYLE)
 

@@ -143,6 +143,8 @@ class KernelGraph:
         assumptions: Assumptions made when the graph was created or changed, in order.
         classes: What kernels of each name are, as ``names``; told by the names alone if empty. A name that
             stands for several classes is in ``names`` several times.
+        operators: Operators that launched the kernels of each name, as ``names``: an empty name where nobody
+            knows; empty if nobody knows any.
         device: Model of the GPU that kernels run on; None if unknown, or if there are several.
     """
 
@@ -164,6 +166,7 @@ class KernelGraph:
     dependencies: Dependencies
     assumptions: tuple[str, ...] = field(default=())
     classes: tuple[KernelClass, ...] = field(default=())
+    operators: tuple[str, ...] = field(default=())
     device: Device | None = None
 
     def __post_init__(self) -> None:
@@ -185,6 +188,10 @@ class KernelGraph:
             raise ValueError(f"dependencies must name tasks below {n}, but got a larger position")
         if self.classes and len(self.classes) != len(self.names):
             raise ValueError(f"classes must be those of {len(self.names)} names, but are {len(self.classes)}")
+        if self.operators and len(self.operators) != len(self.names):
+            raise ValueError(
+                f"operators must be those of {len(self.names)} names, but are {len(self.operators)}"
+            )
 
     def __len__(self) -> int:
         return len(self.name_ids)
@@ -225,6 +232,10 @@ class KernelGraph:
     def name(self, task: int) -> str:
         """Return the name of a task."""
         return self.names[int(self.name_ids[task])]
+
+    def operator(self, task: int) -> str:
+        """Return the operator that launched a kernel; empty if unknown."""
+        return self.operators[int(self.name_ids[task])] if self.operators else ""
 
     def workload(self, task: int) -> str:
         """Return the name of the workload that a task computes; empty if unknown."""

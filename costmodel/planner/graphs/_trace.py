@@ -17,7 +17,7 @@ from costmodel.planner.graphs._recorded_graph import (
     RecordedTimes,
     timed_dependencies,
 )
-from costmodel.planner.graphs._trace_events import ANNOTATION, DEVICE, OPERATOR, Span
+from costmodel.planner.graphs._trace_events import ANNOTATION, DEVICE, OPERATOR, Span, role_of
 from costmodel.planner.graphs._trace_files import read_trace
 from costmodel.planner.graphs._trace_links import find_links, keep_believed
 from costmodel.planner.graphs._trace_tasks import Piece, Tasks, list_tasks
@@ -65,7 +65,7 @@ def _recorded(
     by_start = np.lexsort((np.array([piece.called for piece in pieces]), starts))
     rank = np.empty_like(by_start)
     rank[by_start] = np.arange(len(pieces))
-    named, name_ids = _coded([(piece.name, _class_of(piece)) for piece in pieces])
+    named, name_ids = _coded([(piece.name, _class_of(piece), _operator(piece)) for piece in pieces])
     scopes, scope_ids = _coded(["", *(piece.scope for piece in pieces)])
     is_stream = np.array([each.is_stream for each in tasks.resources])
     workloads, workload_ids = _coded(["", *(_computed(piece) for piece in pieces)])
@@ -79,7 +79,7 @@ def _recorded(
         found[:, 2],
     )
     graph = KernelGraph(
-        tuple(name for name, _ in named),
+        tuple(name for name, _, _ in named),
         name_ids[by_start],
         np.array([piece.kind for piece in pieces], dtype=np.int8)[by_start],
         tasks.resources,
@@ -95,7 +95,8 @@ def _recorded(
         workloads,
         workload_ids[1:][by_start],
         dependencies,
-        classes=tuple(each for _, each in named),
+        classes=tuple(each for _, each, _ in named),
+        operators=tuple(operator for _, _, operator in named),
         device=tasks.device,
     )
     _tell_unknown(graph, findings)
@@ -112,8 +113,14 @@ def _class_of(piece: Piece) -> KernelClass:
     if piece.kind != TaskKind.KERNEL:
         return KernelClass()
     types = piece.operator.event.args.input_type if piece.operator else None
-    operator = piece.operator.name if piece.operator else ""
-    return class_of_call(piece.name, operator, types if isinstance(types, list) else ())
+    return class_of_call(piece.name, _operator(piece), types if isinstance(types, list) else ())
+
+
+def _operator(piece: Piece) -> str:
+    """Name of the operator that launched a kernel; empty of all else, and within no more than an annotation."""
+    if piece.operator is None or piece.kind != TaskKind.KERNEL:
+        return ""
+    return "" if role_of(piece.operator.event.cat) == ANNOTATION else piece.operator.name
 
 
 def _tell_unknown(graph: KernelGraph, findings: FaultCounts) -> None:

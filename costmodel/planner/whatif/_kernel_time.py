@@ -127,10 +127,10 @@ def raise_to_floor(graph: KernelGraph, changed: KernelGraph) -> KernelGraph:
         graph: As it was.
         changed: The same tasks as predicted.
     """
-    least_s = _least_s(changed)
+    least_s = find_least_s(changed)
     if not least_s.any():
         return changed
-    before_s = _least_s(graph)
+    before_s = find_least_s(graph)
     share = np.ones(len(graph))
     np.divide(graph.durations_s, before_s, out=share, where=before_s > 0)
     floor_s = least_s * np.minimum(share, 1.0)
@@ -144,8 +144,8 @@ def raise_to_floor(graph: KernelGraph, changed: KernelGraph) -> KernelGraph:
     )
 
 
-def _least_s(graph: KernelGraph) -> FloatArray:
-    """``(n,)`` seconds that the workload of a kernel takes at least; 0 where it or the device is unknown."""
+def find_least_s(graph: KernelGraph) -> FloatArray:
+    """Find ``(n,)`` seconds that a kernel's workload takes at least; 0 where it or the device is unknown."""
     found = np.zeros(len(graph))
     if graph.device is None:
         return found
