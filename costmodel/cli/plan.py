@@ -269,12 +269,12 @@ def _write(found: "Plan", perfetto: Path | None, plot: Path | None, report: Path
         yield f"Written: {report}"
 
 
-def _show_comparison(  # noqa: PLR0913, PLR0917 (options of the command)
+def _show_comparison(
     before: str, after: Path, within: str, top: int, json: Path | None, plot: Path | None
 ) -> None:
-    from costmodel.planner._compare import CAUSES, compare
+    from costmodel.planner._compare import CAUSES, compare_recordings
 
-    found = compare(before, after, within=within)
+    found = compare_recordings(before, after, within=within)
     write_json(json, found.to_dict())
     if plot:
         from costmodel.report._figures import save_figure

@@ -1,5 +1,4 @@
-from ._compare import Comparison as Comparison
-from ._compare import compare as compare
+from ._compare import compare_recordings as compare_recordings
 from ._latencies import FirstKnown as FirstKnown
 from ._latencies import PredictedLatencies as PredictedLatencies
 from ._latencies import RecordedLatencies as RecordedLatencies

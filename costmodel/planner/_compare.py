@@ -31,7 +31,7 @@ _LEVELS = (("speed", 5), ("grid", 3), ("kernel", 2), ("shape", 1))
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedRecordings:
     """Two recordings of the same work.
 
     Attributes:
@@ -167,7 +167,7 @@ def _as_multi(index: pd.Index) -> pd.MultiIndex:
     return index if isinstance(index, pd.MultiIndex) else pd.MultiIndex.from_arrays([index])
 
 
-def plot_waterfall(comparison: Comparison) -> "NotebookFigure":
+def plot_waterfall(comparison: ComparedRecordings) -> "NotebookFigure":
     """Plot the makespan before, what each cause adds or saves, and the makespan after."""
     from costmodel.report._figures import NotebookFigure
 
@@ -191,12 +191,12 @@ def _signed(labels: Sequence[str], place: int, height: float) -> str:
     return f"{height:.3g}" if place in (0, len(labels) - 1) else f"{height:+.3g}"
 
 
-def compare(
+def compare_recordings(
     before: "Path | str | RecordedGraph | KernelGraph",
     after: "Path | str | RecordedGraph | KernelGraph",
     *,
     within: str = "",
-) -> Comparison:
+) -> ComparedRecordings:
     """Compare two recordings of the same work, such as a step of a model before and after a change.
 
     The time of kernels is added up by operator, and its change split by cause: kernels are compared at the
@@ -216,4 +216,4 @@ def compare(
     first, second = (name for _, name in found)
     names = (first, second) if first != second else (f"before ({first})", f"after ({second})")
     replays = [replay(recorded.graph) for recorded, _ in found]
-    return Comparison(names, replays[0], replays[1])
+    return ComparedRecordings(names, replays[0], replays[1])

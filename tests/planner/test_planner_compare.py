@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kineto_traces import Machine, two_streams
 
-from costmodel.planner import Comparison, compare, operator_table, read_graph
-from costmodel.planner.graphs._trace import read_kineto
+from costmodel.planner import compare_recordings, plan
+from costmodel.planner._compare import ComparedRecordings
+
+pytestmark = pytest.mark.white_box
 
 TRACES = Path(__file__).parents[2] / "datasets/traces/traces.zip"
 SHAPES = {"Input Dims": [[128, 256], [256, 512]], "Input type": ["float", "float"]}
@@ -29,8 +31,8 @@ def _step(machine: Machine, **changes: object) -> Machine:
     return machine
 
 
-def _compared(folder: Path, before: Machine, after: Machine) -> Comparison:
-    return compare(before.save(folder / "before.json"), after.save(folder / "after.json"))
+def _compared(folder: Path, before: Machine, after: Machine) -> ComparedRecordings:
+    return compare_recordings(before.save(folder / "before.json"), after.save(folder / "after.json"))
 
 
 @pytest.mark.parametrize(
@@ -93,14 +95,14 @@ def recorded(tmp_path: Path) -> Callable[[str], Path]:
 
 def test_a_cuda_graph_saves_time_in_which_nothing_runs(recorded: Callable[[str], Path]) -> None:
     """A CUDA graph tells no operators, so that kernels are compared by what they do."""
-    found = compare(recorded("eager"), recorded("graph"), within="iteration")
+    found = compare_recordings(recorded("eager"), recorded("graph"), within="iteration")
     assert min(found.causes, key=lambda cause: found.causes[cause]) == "idle"
     assert set(found.table["group"]) == {"(product)", "(reducing)", "(scattered)", "(streaming)"}
     assert (found.table["kernels_before"] == found.table["kernels_after"]).all()
 
 
 def test_half_precision_is_other_kernels_for_the_same_work(recorded: Callable[[str], Path]) -> None:
-    found = compare(recorded("eager"), recorded("half"), within="iteration")
+    found = compare_recordings(recorded("eager"), recorded("half"), within="iteration")
     assert min(found.causes, key=lambda cause: found.causes[cause]) == "kernel"
     assert "half.json takes" in found.verdict()
     assert "another kernel for the same work" in found.verdict()
@@ -109,7 +111,7 @@ def test_half_precision_is_other_kernels_for_the_same_work(recorded: Callable[[s
 
 def test_operators_are_beside_the_roofline(recorded: Callable[[str], Path]) -> None:
     """A float32 product of BERT runs at about half of the CUDA cores' rate; nothing is above its roofline."""
-    table = operator_table(read_kineto(recorded("eager+shapes"), "iteration").graph).set_index("operator")
+    table = plan(recorded("eager+shapes"), within="iteration").operators.set_index("operator")
     assert table["share"].sum() == pytest.approx(1.0)
     product = table.loc["aten::addmm"]
     # Of each of four layers: 1,024 rows times 768 x 2,304, 768 x 768, and 768 x 3,072 and back.
@@ -126,5 +128,5 @@ def test_a_graph_without_operators_is_added_up_by_kind(tmp_path: Path) -> None:
         '{"tasks": [{"id": "a", "kind": "kernel", "name": "sgemm", "duration_s": 1e-5},'
         ' {"id": "b", "kind": "copy", "duration_s": 2e-5}]}'
     )
-    table = operator_table(read_graph(file).graph)
+    table = plan(file).operators
     assert list(table["operator"]) == ["(copy)", "(product)"]

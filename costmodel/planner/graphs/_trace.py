@@ -117,7 +117,7 @@ def _class_of(piece: Piece) -> KernelClass:
 
 
 def _operator(piece: Piece) -> str:
-    """Name of the operator that launched a kernel; empty of all else, and within no more than an annotation."""
+    """Name of the operator that launched a kernel; empty of all else, and if only annotations did."""
     if piece.operator is None or piece.kind != TaskKind.KERNEL:
         return ""
     return "" if role_of(piece.operator.event.cat) == ANNOTATION else piece.operator.name
