@@ -38,6 +38,7 @@ IdArgument = Annotated[
     int, typer.Argument(metavar="ID", help="Id of a job.", min=1, max=10**9, show_default=False)
 ]
 _STORE, _PRIORITY = "out/jobs.db", 100
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 @app.callback()
@@ -186,7 +187,8 @@ def work(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Where to build the kernels that a device measures: tls://host:8786 is a Dask scheduler, "
+            help="Where to build the kernels that a device measures: unix:///tmp/builders.sock is what "
+            "`costmodel jobs builders` started on this machine, tls://host:8786 is a Dask scheduler, "
             "local://16 is 16 processes on this machine.",
             show_default="processes on this machine",
         ),
@@ -229,6 +231,70 @@ def work(
         )
     print_line(f"No task is left to take; slices done: {len(done)}.")
     write_json(json, done)
+
+
+@app.command()
+def builders(
+    *,
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address that workers name as their engine.", show_default=False
+        ),
+    ],
+    count: Annotated[
+        int | None,
+        count_option(help="Number of builder processes.", show_default="hardware threads"),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_URL", help="Database of jobs, which is told how busy the builders are."
+        ),
+    ] = None,
+) -> None:
+    """Build kernels for all workers of this machine, in processes that they share, until interrupted.
+
+    A worker with builders of its own leaves them idle while it proposes and measures, and starts them anew.
+
+    Examples:
+    - `costmodel jobs builders --at unix:///tmp/builders.sock --count 12 --store out/jobs.db`
+    - `costmodel jobs work --engine unix:///tmp/builders.sock` has its kernels built by them.
+    """
+    from costmodel.service._work import serve_builders
+
+    with resumable():
+        serve_builders(at, count, None if store is None else _opened(store), print_line)
+
+
+@app.command()
+def top(
+    *,
+    store: StoreOption = _STORE,
+    seconds: Annotated[int, count_option(help="Time to look back, in seconds.", most=3600)] = 60,
+    json: JsonOption = None,
+) -> None:
+    """Show how busy builders, devices and workers were of late, and what waits for them.
+
+    Examples:
+    - `costmodel jobs top --seconds 600`
+    """
+    used = _opened(store, create=False).usage(seconds)
+    header = ("stage", "on", "places", "waiting", "done an hour", "busy", f"last {seconds} s")
+    rows = [
+        (
+            use.stage.name,
+            use.stage.where,
+            str(use.places),
+            str(use.waiting),
+            f"{3600 * use.done / seconds:,.0f}",
+            f"{100 * use.share:.0f} %",
+            "".join(" " if share is None else _BARS[min(7, int(8 * share))] for share in use.busy),
+        )
+        for use in used
+    ]
+    print_table(TextTable(f"{store}, stages: {len(used)}", header, rows, "lwrrrrl"))
+    write_json(json, used)
 
 
 @app.command()

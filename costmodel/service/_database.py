@@ -1,4 +1,4 @@
-"""The tables of jobs, their tasks and who works on them, in any database that SQLAlchemy knows."""
+"""The tables of jobs, their tasks and who works on them how busily, in any database that SQLAlchemy knows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +126,20 @@ LEASES = Table(
     Column("ended", _Checked(Float(), _Amount | None)),
     Column("trials", _WHOLE, nullable=False),  # that it is for
     Column("made", _WHOLE, nullable=False, default=0),  # of them
+)
+
+# What a process had done of a stage by some time, since it began; see ``_usage``.
+USAGE = Table(
+    "costmodel_usage",
+    METADATA,
+    Column("process", _TEXT, primary_key=True),
+    Column("stage", _TEXT, primary_key=True),
+    Column("place", _TEXT, primary_key=True),  # what it is done on
+    Column("at", _TIME, primary_key=True),
+    Column("places", _WHOLE, nullable=False),
+    Column("waiting", _WHOLE, nullable=False),
+    Column("done", _WHOLE, nullable=False),
+    Column("busy_s", _TIME, nullable=False),
 )
 
 _TRIES = 20

@@ -3,7 +3,7 @@
 import getpass
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from costmodel.collector._meter import MeteredStage
 from costmodel.errors import CostModelError
 from costmodel.liveness import ProcessMark
 from costmodel.service import _leases as leases
@@ -19,6 +20,7 @@ from costmodel.service._job import Job, decode_job, encode_json
 from costmodel.service._leases import Lease
 from costmodel.service._schedule import choose_lease, fail, list_jobs_in_order, settle
 from costmodel.service._status import Answer, JobStatus, read_status
+from costmodel.service._usage import Capacity, StageUse, read_usage, write_usage
 
 
 class TaskProgress(msgspec.Struct, frozen=True):
@@ -219,6 +221,20 @@ class JobStore:
         """Return the seconds of worker time that each submitter has had."""
         with self._reading() as connection:
             return leases.count_served_s(connection, 0.0, self._clock())
+
+    def report_usage(self, capacities: Mapping[MeteredStage, Capacity] | None = None) -> None:
+        """Store how busy this process was so far.
+
+        Args:
+            capacities: What it has of a stage. Default: one place of each.
+        """
+        with self._changing() as connection:
+            write_usage(connection, capacities or {}, self._clock())
+
+    def usage(self, seconds: float = 60.0, parts: int = 30) -> Sequence[StageUse]:
+        """Return how busy builders, devices and workers were in the last seconds, in equal parts."""
+        with self._reading() as connection:
+            return read_usage(connection, seconds, parts, self._clock())
 
     def _next(self, runner: str | None) -> Lease | None:
         """The task that is next, as a lease to claim."""

@@ -2,10 +2,13 @@
 
 import errno
 import math
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
 from costmodel.collector._local_engine import LocalEngine
+from costmodel.collector._meter import METER, MeteredStage
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
@@ -21,14 +25,16 @@ from costmodel.liveness import HeldFolder, renewing
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
+from costmodel.service._builder_pool import BuilderPool, parse_socket
 from costmodel.service._database import explain_failure
 from costmodel.service._job import CampaignTask, Job, TuneTask
 from costmodel.service._leases import LEASE_S, Lease, LeaseLostError
 from costmodel.service._open_engine import open_engine
 from costmodel.service._status import Answer
 from costmodel.service._store import JobStore, TaskProgress
+from costmodel.service._usage import Capacity, reporting
 from costmodel.tuning._collect import collect
-from costmodel.tuning._places import Cpu, Gpu, Place, Replay
+from costmodel.tuning._places import Cpu, Gpu, KeptRunner, Place, Replay
 from costmodel.tuning._request import Prior, SearchSettings
 from costmodel.tuning._tune import tune
 
@@ -98,15 +104,17 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     """
     if "://" not in store.place:
         check_not_open_to_all(Path(store.place))
-    count = 0
-    with closing(Building(engine)) as building:
+    count, task = 0, MeteredStage("task", socket.gethostname())
+    with closing(Building(engine)) as building, reporting(lambda: store.report_usage({task: Capacity(1)})):
         means = _Means(Path(records), building, lanes)
         while True:
             lease = store.lease(runner=runner)
             if lease is not None:
                 count += 1
                 try:
-                    on_slice(_worked(store, lease, means))
+                    with METER.timing(task):
+                        done = _worked(store, lease, means)
+                    on_slice(done)
                 except EngineLostError as error:
                     on_slice(Slice(lease.job, f"task {lease.position}", None, str(error)))
                     building.reopen(error)
@@ -221,10 +229,10 @@ def _place(job: Job, lease: Lease, means: _Means) -> Place:
             "but this one does. Leave them out."
         )
     records, kernels = means.records / f"{lease.key}.jsonl", means.records / "kernels"
-    engine = means.building.engine()
+    engine, kept = means.building.engine(), means.building.kept
     if job.runner == "cpu":
-        return Cpu(records, kernels, engine)
-    return Gpu(records, kernels, engine, lanes=means.lanes)
+        return Cpu(records, kernels, engine, kept)
+    return Gpu(records, kernels, engine, means.lanes, kept)
 
 
 def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> TaskProgress:
@@ -280,7 +288,10 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
 
 
 class Building:
-    """The engine that builds kernels for a worker, kept from one task to the next.
+    """What builds kernels for a worker and what measures them, kept from one task to the next.
+
+    Attributes:
+        kept: The runner of its device, which has processes of its own.
 
     Args:
         engine: An engine, which stays open; or the address of one, which is opened, and closed in the end; or
@@ -294,6 +305,7 @@ class Building:
         self._asked = engine
         self._opened = open_engine(engine) if isinstance(engine, str) else None
         self._folder: HeldFolder | None = None
+        self.kept = KeptRunner()
 
     def engine(self) -> Engine:
         """What builds now."""
@@ -317,12 +329,14 @@ class Building:
         self._opened = open_engine(self._asked, connect_timeout_s=_BACK_S)
 
     def rest(self) -> None:
-        """End processes here, which take memory, until there is something to build again."""
+        """End processes here, which take memory, until there is something to do again."""
+        self.kept.close()
         if self._asked is None:
             self.close()
 
     def close(self) -> None:
-        """Close an engine that was opened here. May be called twice."""
+        """Close the runner, and an engine that was opened here. May be called twice."""
+        self.kept.close()
         if self._opened:
             self._opened.close()
         if self._folder:
@@ -341,3 +355,32 @@ def lacks_means(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def serve_builders(
+    address: str, count: int | None, store: JobStore | None, tell: Callable[[str], None]
+) -> None:
+    """Let this machine's workers build on processes of this one, until it is interrupted or terminated.
+
+    Args:
+        address: Such as ``unix:///tmp/builders.sock``.
+        count: Number of processes. Default: one per hardware thread.
+        store: Is told how busy they are; None for no store.
+        tell: Called with what is there for the workers.
+
+    Raises:
+        CostModelError: If the address is none, or another pool has it.
+    """
+    path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
+    with ExitStack() as opened:
+        opened.callback(folder.delete)
+        pool = BuilderPool(path, opened.enter_context(LocalEngine(count, folder.path)))
+        opened.callback(pool.close)
+        if store:
+            opened.enter_context(reporting(partial(_report, store, pool)))
+        tell(f"Builders: {pool.places} at {address}")
+        threading.Event().wait()
+
+
+def _report(store: JobStore, pool: BuilderPool) -> None:
+    store.report_usage({pool.stage: Capacity(pool.places, pool.waiting)})

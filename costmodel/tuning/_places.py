@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from costmodel.collector._engine import Engine
 from costmodel.collector.runners._base import Runner
+from costmodel.collector.runners._device_runner import DeviceRunner
 from costmodel.collector.runners._devices import CpuRunner, CudaRunner
 from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
@@ -15,6 +17,8 @@ from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.collector.runners._wrapped import RecordedRunner, WatchedRunner
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.errors import CostModelError
+from costmodel.kernels._base import KernelSource
+from costmodel.records._platform import TargetKind
 from costmodel.report._progress import Progress
 from costmodel.tuning._request import Goal, SearchSettings
 from costmodel.tuning._shipped import shipped_with
@@ -35,6 +39,31 @@ class Replay:
     device: str | None = None
 
 
+class KeptRunner:
+    """The runner of a device, which stays open from one search to the next.
+
+    Its processes take seconds to start, and a context on a GPU. Another search of the same sources measures
+    with it; one of other sources closes it first.
+    """
+
+    def __init__(self) -> None:
+        self._asked: object = None
+        self._runner: DeviceRunner | None = None
+
+    def get(self, asked: object, open_runner: Callable[[], DeviceRunner]) -> DeviceRunner:
+        """Return the runner that was asked for last in the same words, or open one."""
+        if self._runner is None or self._asked != asked:
+            self.close()
+            self._asked, self._runner = asked, open_runner()
+        return self._runner
+
+    def close(self) -> None:
+        """End the processes. May be called twice."""
+        if self._runner:
+            self._runner.close()
+        self._runner = None
+
+
 @dataclass(frozen=True)
 class Gpu:
     """This machine's first visible NVIDIA GPU.
@@ -47,12 +76,14 @@ class Gpu:
         lanes: Measure on the given number of SMs while other processes measure on the rest, and measure the
             best kernels alone at the end. Needs an MPS daemon. Otherwise processes take turns, so that
             measurements do not disturb each other.
+        kept: Keeps the runner open for the next search of this process. None to close it at the end.
     """
 
     records: Path | str | None = None
     kernels: Path | str | None = None
     engine: Engine | None = None
     lanes: bool = False
+    kept: KeptRunner | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +93,7 @@ class Cpu:
     records: Path | str | None = None
     kernels: Path | str | None = None
     engine: Engine | None = None
+    kept: KeptRunner | None = None
 
 
 @dataclass(frozen=True)
@@ -135,13 +167,32 @@ def replayed_dataset(place: Place) -> DatasetLike | None:
     return place.dataset if isinstance(place, Replay) else None
 
 
-def _open_device(place: Gpu | Cpu, subject: Subject) -> Runner:
-    kernels = None if place.kernels is None else Path(place.kernels)
-    if isinstance(place, Cpu):
-        return CpuRunner(sources=subject.sources("cpu"), engine=place.engine, kernels=kernels)
-    return CudaRunner(
-        sources=subject.sources("cuda"), engine=place.engine, kernels=kernels, lanes=place.lanes
+@contextmanager
+def _open_device(place: Gpu | Cpu, subject: Subject) -> Iterator[Runner]:
+    """Open the runner of a device, or go on with the one that is kept."""
+    kind: TargetKind = "cpu" if isinstance(place, Cpu) else "cuda"
+    sources = subject.sources(kind)
+    open_runner = partial(_new_runner, place, sources)
+    if place.kept:
+        asked = kind, [source.name for source in sources], place.kernels, place.engine, _has_lanes(place)
+        yield place.kept.get(asked, open_runner)
+    else:
+        with open_runner() as runner:
+            yield runner
+
+
+def _new_runner(place: Gpu | Cpu, sources: Sequence[KernelSource]) -> DeviceRunner:
+    kind = CpuRunner if isinstance(place, Cpu) else CudaRunner
+    return kind(
+        sources=sources,
+        engine=place.engine,
+        kernels=None if place.kernels is None else Path(place.kernels),
+        lanes=_has_lanes(place),
     )
+
+
+def _has_lanes(place: "Place | PlaceName") -> bool:
+    return isinstance(place, Gpu) and place.lanes
 
 
 @contextmanager
@@ -151,8 +202,7 @@ def _watch_service(place: Beside, goal: Goal, settings: SearchSettings) -> Itera
     Raises:
         CostModelError: It reports no latencies, or a search would measure on SMs that it does not name.
     """
-    lanes = isinstance(place.place, Gpu) and place.place.lanes
-    if not goal.sms or goal.free_sms is not None or settings.measure_curves or lanes:
+    if not goal.sms or goal.free_sms is not None or settings.measure_curves or _has_lanes(place.place):
         raise CostModelError(
             "A search beside a service must name its SMs (sms) and measure on no others (free_sms, "
             "measure_curves, lanes), but this one would. Give only sms."

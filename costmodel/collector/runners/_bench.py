@@ -1,5 +1,6 @@
 """Benches: physical devices, and the processes that measure on them."""
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -10,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector._local_engine import LocalEngine
+from costmodel.collector._meter import METER, MeteredStage
 from costmodel.collector.device._device import (
     describe_device,
     grant,
@@ -92,7 +94,11 @@ class Bench:
             DeviceUnavailableError: The process cannot open the device any more.
             CancelledError: The bench was closed first.
         """
-        with SmLedger(self._opened(setup)).taken(*choices or (WHOLE,)) as sms:
+        device = self._opened(setup)
+        with (
+            SmLedger(device).taken(*choices or (WHOLE,)) as sms,
+            METER.timing(MeteredStage("device", f"{socket.gethostname()} {device}")),
+        ):
             yield sms
 
     def _opened(self, setup: DeviceSetup) -> str:

@@ -1,5 +1,6 @@
 """What the CUDA and the CPU runner share: builders, benches, and batches that go from one to the other."""
 
+import socket
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costmodel.collector._engine import Engine
+from costmodel.collector._meter import METER, MeteredStage
 from costmodel.collector.build._builders import Builders, start_build_workers
 from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob
 from costmodel.collector.device._timing import Timed, Timing
@@ -225,10 +227,11 @@ class DeviceRunner(Runner):
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
     ) -> list[Measurement]:
         """Build what is not built yet, and time each candidate on ``platform``, one after the other."""
-        self.prefetch(candidates)
-        requests = [Request(each, platform, visit, lane=self._lanes) for each in candidates]
-        batches = [self.submit([request]) for request in requests]
-        return [measurement for batch in batches for measurement in batch.result()]
+        with METER.timing(MeteredStage("measure", socket.gethostname())):
+            self.prefetch(candidates)
+            requests = [Request(each, platform, visit, lane=self._lanes) for each in candidates]
+            batches = [self.submit([request]) for request in requests]
+            return [measurement for batch in batches for measurement in batch.result()]
 
     def submit(self, requests: Sequence[Request]) -> "Future[list[Measurement]]":
         """Build what the requests need, and measure them together as soon as all of it is there.
