@@ -1,0 +1,250 @@
+"""Traces steps of several ranks, with what they take without a profiler: see README.md.
+
+Runs on one host with two or more GPUs and PyTorch, without a network, or on a CPU as a rehearsal.
+"""
+
+import argparse
+import gc
+import json
+import os
+import socket
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.profiler import ProfilerActivity, profile, record_function
+
+sys.path.append(str(Path(__file__).parents[1] / "real_traces"))
+from record import about, slim
+
+RUNS = 20
+Step = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What ranks do together.
+
+    Attributes:
+        network: ``data-parallel`` (training, gradients summed in buckets) or ``tensor-parallel`` (inference,
+            activations summed twice a layer).
+        name: What is changed.
+        half: bfloat16 instead of float32.
+        bucket_mb: Size of buckets of gradients.
+        channels: Most thread blocks of a collective, which is what it takes of the SMs; 0: NCCL's choice.
+        late_rank: Rank that works for longer, by one more layer; -1: none.
+        tokens: Rows of each rank's input.
+    """
+
+    network: str
+    name: str = "plain"
+    half: bool = False
+    bucket_mb: float = 25.0
+    channels: int = 0
+    late_rank: int = -1
+    tokens: int = 2048
+
+
+VARIANTS = [
+    Variant("data-parallel"),
+    Variant("data-parallel", "half", half=True),
+    Variant("data-parallel", "buckets", bucket_mb=5.0),
+    Variant("data-parallel", "late", late_rank=1),
+    Variant("data-parallel", "channels", channels=2),
+    Variant("tensor-parallel"),
+    Variant("tensor-parallel", "half", half=True),
+    Variant("tensor-parallel", "late", late_rank=1),
+    Variant("tensor-parallel", "channels", channels=2),
+    Variant("tensor-parallel", "long", tokens=4096),
+]
+
+
+class Layer(nn.Module):
+    """Two products with an activation between; if tensor-parallel, each rank has a part of the width."""
+
+    def __init__(self, width: int, parts: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(width, 4 * width // parts)
+        self.down = nn.Linear(4 * width // parts, width)
+        self.parts = parts
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.down(nn.functional.gelu(self.up(x)))
+        if self.parts > 1:
+            dist.all_reduce(y)
+        return nn.functional.layer_norm(x + y, x.shape[-1:])
+
+
+def steps(variant: Variant, device: torch.device, width: int, layers: int) -> Step:
+    """What a rank does in a step."""
+    torch.manual_seed(0)
+    rank, world = dist.get_rank(), dist.get_world_size()
+    is_data = variant.network == "data-parallel"
+    dtype = torch.bfloat16 if variant.half else torch.float32
+    network = nn.Sequential(*(Layer(width, 1 if is_data else world) for _ in range(layers))).to(device, dtype)
+    alone = Layer(width, 1).to(device, dtype)
+    tokens = variant.tokens if width > 64 else 16
+    x = torch.randn(tokens, width, device=device, dtype=dtype)
+    is_late = rank == variant.late_rank
+
+    def infer() -> None:
+        with torch.no_grad():
+            network(alone(x) if is_late else x)
+
+    if not is_data:
+        return infer
+    model = DistributedDataParallel(
+        network, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=variant.bucket_mb
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        start = alone(x).detach() if is_late else x
+        model(start).float().square().mean().backward()
+        optimizer.step()
+
+    return train
+
+
+def work(rank: int, args: argparse.Namespace, world: int, channels: int, port: int) -> None:
+    """Be one of the ranks: time each variant, then trace each."""
+    is_gpu = args.device == "cuda"
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if channels:
+        os.environ |= {"NCCL_MAX_CTAS": str(channels), "NCCL_MIN_CTAS": "1"}
+    device = torch.device("cuda", rank) if is_gpu else torch.device("cpu")
+    if is_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if is_gpu else "gloo", rank=rank, world_size=world)
+    gc.disable()
+    width, layers = (2048, 6) if is_gpu else (64, 2)
+    chosen = [each for each in VARIANTS if each.channels == channels]
+    made = {each: steps(each, device, width, layers) for each in chosen}
+    rows = []
+    for variant, step in made.items():
+        rows.append(
+            {**asdict(variant), "world": world, "rank": rank, "step_s": timed(step, device, args.runs)}
+        )
+    for row, (variant, step) in zip(rows, made.items(), strict=True):
+        name = f"{world}/{variant.network}/{variant.name}/rank{rank}.json"
+        row["traced_step_s"] = trace(step, device, args.out / name.replace("/", "~"))
+        row["trace"] = name
+    (args.out / f"rows-{world}-{channels}-{rank}.json").write_text(json.dumps(rows))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def timed(step: Step, device: torch.device, runs: int) -> list[float]:
+    """Seconds of each step, from a common start until this rank's GPU is done."""
+    taken = []
+    for _ in range(runs + 3):
+        taken.append(once(step, device))
+    return taken[3:]
+
+
+def once(step: Step, device: torch.device) -> float:
+    wait(device)
+    dist.barrier()
+    wait(device)
+    start = time.perf_counter()
+    step()
+    wait(device)
+    return time.perf_counter() - start
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def trace(step: Step, device: torch.device, path: Path) -> float:
+    """Trace the second of two steps; seconds that it took."""
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    with profile(activities=activities, record_shapes=True) as recorded:
+        once(step, device)
+        wait(device)
+        dist.barrier()
+        wait(device)
+        start = time.perf_counter()
+        with record_function("iteration"):
+            step()
+            wait(device)
+        taken = time.perf_counter() - start
+    recorded.export_chrome_trace(str(path))
+    return taken
+
+
+def main() -> None:
+    args = parse()
+    args.out.mkdir(parents=True, exist_ok=True)
+    until = time.monotonic() + args.seconds
+    for world in args.worlds:
+        for channels in sorted({each.channels for each in VARIANTS}):
+            if time.monotonic() > until:
+                break
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            torch.multiprocessing.spawn(work, (args, world, channels, port), nprocs=world)
+            pack(args.out, about(args.device))
+    for row in json.loads((args.out / "measurements.json").read_text())["rows"]:
+        if row["rank"] == 0:
+            shown = (row["world"], row["network"], row["name"])
+            print(*shown, f"{1e3 * median(row['step_s']):.3f} ms, traced {1e3 * row['traced_step_s']:.3f} ms")
+
+
+def pack(folder: Path, made_on: dict[str, Any]) -> None:
+    """Move what the ranks wrote into ``measurements.json`` and ``traces.zip``."""
+    file = folder / "measurements.json"
+    rows = json.loads(file.read_text())["rows"] if file.exists() else []
+    for path in sorted(folder.glob("rows-*.json")):
+        rows += json.loads(path.read_text())
+        path.unlink()
+    file.write_text(json.dumps({"about": made_on, "rows": rows}, indent=1) + "\n")
+    with zipfile.ZipFile(folder / "traces.zip", "a", zipfile.ZIP_LZMA) as archive:
+        for path in sorted(folder.glob("*~*.json")):
+            archive.writestr(path.name.replace("~", "/"), json.dumps(kept(json.loads(path.read_text()))))
+            path.unlink()
+
+
+def kept(found: dict[str, Any]) -> dict[str, Any]:
+    """A trace without what nobody asks for, but with what it says of collectives and ranks."""
+    of_collectives = dict(_of_collectives(found["traceEvents"]))
+    slimmed = slim(found)
+    for event in slimmed["traceEvents"]:
+        args = of_collectives.get((event.get("name"), event.get("ts")))
+        if args:
+            event["args"] = {**event.get("args", {}), **args}
+    return {**slimmed, "distributedInfo": found.get("distributedInfo", {})}
+
+
+def _of_collectives(events: list[dict[str, Any]]) -> Iterator[tuple[tuple[Any, Any], dict[str, Any]]]:
+    for event in events:
+        args = event.get("args") or {}
+        if "Collective name" in args or "Process Group Name" in args:
+            named = {name: value for name, value in args.items() if name not in ("Input Strides", "stack")}
+            yield (event.get("name"), event.get("ts")), named
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: tiny sizes")
+    parser.add_argument("--worlds", type=int, nargs="+", default=[2, 4], metavar="RANKS")
+    parser.add_argument("--runs", type=int, default=RUNS, help="timed runs of a variant")
+    parser.add_argument("--seconds", type=float, default=150.0, help="start no further world after so long")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
