@@ -37,10 +37,10 @@ def plan(
     trace: Annotated[
         str,
         typer.Argument(
-            metavar="TRACE.json|PROGRAM.py:MODULE",
-            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a kernel graph in "
-            "JSON of your own, or a Relax module: program.py:module, which is run, or module.json of "
-            "tvm.ir.save_json.",
+            metavar="TRACE.json|FOLDER|PROGRAM.py:MODULE",
+            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a folder with a "
+            "trace of each rank, a kernel graph in JSON of your own, or a Relax module: program.py:module, "
+            "which is run, or module.json of tvm.ir.save_json.",
             show_default=False,
         ),
     ],
@@ -349,10 +349,14 @@ def _print_ranking(ranking: "Ranking", top: int) -> None:
 
 
 def _print(found: "Plan", top: int) -> None:
+    from costmodel.planner._ranks import RANK_COLUMNS, shown_ranks
+
     for sentence in found.inspection.sentences():
         print_line(sentence, "yellow")
     columns = ("", "before", "after") if found.is_changed else ("", "replayed")
     print_table(TextTable(f"{found.name}: {len(found.before.graph):,} tasks", columns, found.shown()))
+    if len(found.ranks):
+        print_table(TextTable("Ranks", RANK_COLUMNS, shown_ranks(found.ranks), "lrrrrr"))
     for sentence in found.assumptions:
         print_line(f"Assumed: {sentence}")
     print_table(_critical_path(found.critical_path.by_name().head(top), found.is_changed))

@@ -26,7 +26,7 @@ def kernel_rows(graph: KernelGraph) -> pd.DataFrame:
     operators = np.array(graph.operators or [""] * len(graph.names), dtype=object)
     return pd.DataFrame(
         {
-            "kind": [kind.lower().replace("_", " ") for kind in kinds],
+            "kind": np.array([kind.lower().replace("_", " ") for kind in kinds], dtype=object),
             "operator": operators[named],
             "workload": np.array(graph.workloads, dtype=object)[graph.workload_ids[tasks]],
             "kernel": np.array(graph.names, dtype=object)[named],

@@ -14,6 +14,7 @@ from costmodel.files import write_whole
 from costmodel.planner._latencies import Latencies, open_latencies
 from costmodel.planner._operators import OPERATOR_COLUMNS, operator_table, shown_operators
 from costmodel.planner._rank import Ranking, rank
+from costmodel.planner._ranks import RANK_COLUMNS, rank_table, read_ranks, shown_ranks
 from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner._timeline_files import save_perfetto
 from costmodel.planner.graphs._json_graph import is_module_place, read_graph, read_relax
@@ -99,6 +100,11 @@ class Plan:
         return operator_table(self.after.graph)
 
     @cached_property
+    def ranks(self) -> pd.DataFrame:
+        """Compute, collectives and waits of each rank after the transforms, see ``rank_table``."""
+        return rank_table(self.after)
+
+    @cached_property
     def critical_path(self) -> CriticalPath:
         """Critical path of the graph after the transforms."""
         return critical_path(self.after)
@@ -153,6 +159,7 @@ class Plan:
             "assumptions": list(self.assumptions),
             "critical_path": self.critical_path.by_name().to_dict(orient="records"),
             "operators": self.operators.to_dict(orient="records"),
+            "ranks": self.ranks.to_dict(orient="records"),
         }
 
     def _page(self) -> str:
@@ -167,9 +174,11 @@ class Plan:
                 "%": (path["share"] * 100).map("{:.1f}".format),
             }
         )
+        ranks = pd.DataFrame(shown_ranks(self.ranks), columns=RANK_COLUMNS)
         parts = [
             f"<h1>{escape(self.name)}</h1>",
             _table(pd.DataFrame(self.shown(), columns=columns)),
+            *(["<h2>Ranks</h2>", _table(ranks)] if len(ranks) else []),
             _list("Assumed", self.assumptions),
             _list("Found in the file", self.inspection.sentences()),
             figure_html(self.plot(), "Lanes over time", dpi=110),
@@ -193,8 +202,8 @@ def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     """Predict the time of a model as it was recorded, and with what-if transforms.
 
     Args:
-        model: A trace of PyTorch's profiler, your own JSON graph, a Relax module (``program.py:module``, or
-            JSON of ``tvm.ir.save_json``), or a graph.
+        model: A trace of PyTorch's profiler, a folder with a trace of each rank, your own JSON graph, a Relax
+            module (``program.py:module``, or JSON of ``tvm.ir.save_json``), or a graph.
         what_if: Transforms in order, as functions or as text such as ``fuse,graphs,scale:matmul=0.5``.
         within: Annotation of the part of a trace to use, such as ``ProfilerStep*``. Default: the whole trace.
         measured_s: Measured time without the profiler, in seconds. If given, the profiler's overhead is
@@ -290,7 +299,9 @@ def read_any(
 
 
 def _read_file(path: Path, within: str) -> RecordedGraph:
-    """A trace or a graph of one's own, by its first key."""
+    """A trace or a graph of one's own, by its first key; of a folder, the traces of its ranks."""
+    if path.is_dir():
+        return read_ranks(path, within)
     if path.suffix == ".py":
         raise CostModelError(
             f"A Relax module must be named with its file, as in {path}:module, but got {path}."

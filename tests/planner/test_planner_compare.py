@@ -130,3 +130,10 @@ def test_a_graph_without_operators_is_added_up_by_kind(tmp_path: Path) -> None:
     )
     table = plan(file).operators
     assert list(table["operator"]) == ["(copy)", "(product)"]
+
+
+def test_a_graph_without_kernels_has_no_operators(tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text('{"tasks": [{"id": "a", "kind": "host", "duration_s": 1e-5}]}')
+    assert plan(file).operators.empty
+    assert compare_recordings(file, file).table.empty

@@ -25,7 +25,8 @@ class KernelKind(IntEnum):
     STREAMING = 3  # the same to each element, in the order of the memory
     SCATTERED = 4  # the same to each element, in another order: gathers, strides, transposes
     REDUCING = 5  # sums, norms, softmaxes, pooling, scans
-    OTHER = 6  # sorts, collectives, random numbers, optimisers: nothing of the above
+    OTHER = 6  # sorts, random numbers, optimisers: nothing of the above
+    COLLECTIVE = 7  # what several GPUs do together, and waits for each other in it
 
 
 class Precision(IntEnum):
@@ -53,8 +54,10 @@ _KINDS = [
     (_K.REDUCING, r"triton_(red|per|spl|mix)_"),
     (_K.PRODUCT, r"triton_(tem_|(mm|bmm|addmm|convolution|flex_\w+)(_|\b))"),
     # Collectives, optimisers, sorts, transforms.
-    (_K.OTHER, r"nccl|rccl|oneccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all2all|cross_device"),
-    (_K.OTHER, r"_barrier"),
+    (
+        _K.COLLECTIVE,
+        r"nccl|rccl|oneccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter|all2all|cross_device|_barrier",
+    ),
     (_K.OTHER, r"multi_tensor|fused_?adam|sort|top_?k|top_?p(_|s)|(?<!up)sampl|philox|curand|distribution_"),
     (_K.OTHER, r"fft"),
     (_K.OTHER, r"fused_dropout|dropout_kernel|spmm|csrmm|csrgemm|cusparse|histogram|nonzero|flagged|unique"),

@@ -52,10 +52,12 @@ class Resource:
     Attributes:
         name: Name, such as ``GPU 0 stream 7``.
         is_stream: Whether it is a stream of a device; otherwise it is a host thread.
+        rank: Of the process that it belongs to, if there are several that work together.
     """
 
     name: str
     is_stream: bool
+    rank: int | None = None
 
 
 @dataclass(frozen=True)

@@ -93,11 +93,15 @@ class RecordedGraph:
         graph: The graph.
         starts_s: ``(n,)`` recorded starts in seconds, relative to the first; NaN if not recorded.
         inspection: What was wrong with the file.
+        rank: Of the process that was recorded, among those that work together; None if nobody knows.
+        groups: Processes that do collectives together, by task: of each collective that says it.
     """
 
     graph: KernelGraph
     starts_s: FloatArray
     inspection: Inspection
+    rank: int | None = None
+    groups: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def unrecorded(cls, graph: KernelGraph, inspection: Inspection | None = None) -> "RecordedGraph":

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
@@ -52,7 +53,7 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
             "ProfilerActivity.CPU and ProfilerActivity.CUDA."
         )
     found = keep_believed(find_links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
-    return _recorded(tasks, found, findings, len(trace.events))
+    return replace(_recorded(tasks, found, findings, len(trace.events)), rank=trace.rank)
 
 
 def _recorded(
@@ -100,7 +101,8 @@ def _recorded(
         device=tasks.device,
     )
     _tell_unknown(graph, findings)
-    return RecordedGraph(graph, starts, findings.inspection(events, len(graph)))
+    groups = {int(rank[i]): piece.group for i, piece in enumerate(pieces) if piece.group}
+    return RecordedGraph(graph, starts, findings.inspection(events, len(graph)), groups=groups)
 
 
 def _computed(piece: Piece) -> str:

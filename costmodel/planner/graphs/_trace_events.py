@@ -65,6 +65,9 @@ class Args(msgspec.Struct, frozen=True, gc=False):
     input_dims: Any = msgspec.field(name="Input Dims", default=None)
     input_type: Any = msgspec.field(name="Input type", default=None)
     concrete_inputs: Any = msgspec.field(name="Concrete Inputs", default=None)
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default=None)
+    group_ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     wait_on_record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
 
 
@@ -113,11 +116,13 @@ class Trace(NamedTuple):
         events: Its events.
         devices: Its GPUs by number.
         has_host: Whether calls of the host can be among the events.
+        rank: Of the process among those that work together; None if the file does not say it.
     """
 
     events: list[Event]
     devices: dict[int, DeviceProperties]
     has_host: bool = True
+    rank: int | None = None
 
     def device(self, number: object) -> DeviceProperties:
         """Look up the GPU of a number; where kernels have other numbers, one that all GPUs are like.

@@ -35,10 +35,11 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 class _File(msgspec.Struct):
-    """Chrome's JSON with Kineto's description of GPUs."""
+    """Chrome's JSON with Kineto's description of GPUs and PyTorch's of ranks."""
 
     traceEvents: list[Event]  # noqa: N815 (Chrome's name)
     deviceProperties: Any = None  # noqa: N815 (Kineto's name)
+    distributedInfo: Any = None  # noqa: N815 (PyTorch's name)
 
 
 def read_trace(path: Path, findings: FaultCounts) -> Trace:
@@ -77,11 +78,10 @@ def _read_json(data: bytes, findings: FaultCounts) -> Trace:
     except (ValueError, RecursionError):  # cut off, NaN, no UTF-8, or fields of other types: event by event
         text = data.decode("utf-8", errors="replace")
         return Trace(list(_salvaged(text, findings)), _devices(_after(text, '"deviceProperties"')))
-    return (
-        Trace(found, {})
-        if isinstance(found, list)
-        else Trace(found.traceEvents, _devices(found.deviceProperties))
-    )
+    if isinstance(found, list):
+        return Trace(found, {})
+    ranks = found.distributedInfo if isinstance(found.distributedInfo, dict) else {}
+    return Trace(found.traceEvents, _devices(found.deviceProperties), rank=read_whole(ranks.get("rank")))
 
 
 def _devices(found: Any) -> dict[int, DeviceProperties]:

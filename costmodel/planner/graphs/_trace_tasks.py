@@ -66,6 +66,7 @@ class Piece:
         operation: Of the innermost call around it that computes a workload; for a stream, what the kernel
             computes; None if nobody knows.
         operator: The innermost operator around it; for a stream, the one that launched it.
+        group: Of a collective, the processes that do it together, by their name and ranks; else empty.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Piece:
     sms: int = 0
     operation: "Operation | None" = None
     operator: Span | None = None
+    group: str = ""
 
 
 class Correlated:
@@ -359,6 +361,8 @@ def _device_piece(span: Span, launch: Piece | None, device: DeviceProperties) ->
     scope, operator = (launch.scope, launch.operator) if launch else ("", None)
     piece = Piece(span.name, kind, span.start, span.end, span.start, scope, *of_kernel)
     piece.operator = operator
+    if kind == TaskKind.KERNEL and span.event.args.collective is not None:
+        piece.group = f"{span.event.args.group} {span.event.args.group_ranks}"
     return piece
 
 
