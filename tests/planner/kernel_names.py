@@ -1,7 +1,7 @@
 """Names of kernels as profilers write them, from traces and issues that users published, with what they are.
 
 Long arguments of templates are cut. Kinds: P product, V product of a matrix and a vector, S the same to each
-element in order, X in another order, R reduction, O other. Precisions: f float32, t TF32, h half, n narrow,
+element in order, X in another order, R reduction, C collective, O other. Precisions: f float32, t TF32, h half, n narrow,
 d float64, ? not told.
 """
 
@@ -281,11 +281,11 @@ P ? chunk_gated_delta_rule_fwd_kernel_h_blockdim64.kd
 P ? fused_recurrent_gated_delta_rule_packed_decode_kernel.kd
 R ? _layer_norm_fwd_kernel
 R ? rms_norm_kernel_fp16
-O ? ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)
-O h ncclDevKernel_AllGather_RING_LL_bf16
-O ? ncclKernel_AllReduce_RING_LL_Sum_half(ncclWorkElem)
-O h void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)
-O h void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16>
+C ? ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)
+C h ncclDevKernel_AllGather_RING_LL_bf16
+C ? ncclKernel_AllReduce_RING_LL_Sum_half(ncclWorkElem)
+C h void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)
+C h void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16>
 P ? _ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS1_11threadblock22ImplicitGemmMultistageINS_4gemm9GemmShapeILi64ELi128ELi16EEENS4_52Conv2dWgradOutputGradientTileAccessIteratorOptimizedIfLi4E
 S ? _ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEEN6detail5ArrayIPcLi3EEEEEviT0_T1_
 O ? void cask_plugin__5x_cudnn::xmma__5x_cudnn::init_device_workspace_kernel<xmma__5x_cudnn::implicit_gemm::fprop::Warp_specialized_params>
@@ -308,6 +308,7 @@ _KINDS = {
     "X": "SCATTERED",
     "R": "REDUCING",
     "O": "OTHER",
+    "C": "COLLECTIVE",
 }
 _PRECISIONS = {"f": "FLOAT32", "t": "TF32", "h": "HALF", "n": "NARROW", "d": "FLOAT64", "?": None}
 # Name, kind and, where it tells, precision.

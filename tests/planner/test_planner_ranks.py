@@ -1,4 +1,4 @@
-"""Several ranks as one graph: traces of a simulated group whose collectives wait for the last that arrives."""
+"""Several ranks as one graph: traces of a simulated group, whose collectives wait for who arrives last."""
 
 import json
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ def test_who_arrives_late_is_told_and_others_wait(tmp_path: Path) -> None:
 
 
 def test_the_late_rank_made_faster_speeds_up_the_group(tmp_path: Path) -> None:
-    """A what-if of kernels of one rank gives what a group takes in which they are as fast as they would be."""
+    """A what-if of one rank gives what a group takes whose ranks are as fast."""
     (tmp_path / "late").mkdir()
     (tmp_path / "even").mkdir()
     _write_ranks(tmp_path / "late", LATE)
