@@ -1,0 +1,97 @@
+"""Inductor's candidates for a matrix product, in our terms: the product, and a kernel for each candidate."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from costmodel.integrations.inductor._analytic import Kernel, Product
+
+if TYPE_CHECKING:
+    from torch._inductor.kernel_inputs import KernelInputs
+    from torch._inductor.kernel_template_choice import KernelTemplateChoice
+
+# Operators whose inputs end in two matrices, and what they add to the product.
+_EPILOGUES = {"mm": "", "bmm": "", "addmm": "bias", "baddbmm": "bias"}
+_DTYPES = {
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.int8: "int8",
+    torch.float8_e4m3fn: "float8_e4m3",
+}
+# Kinds of the templates of Triton, by the ids that Inductor gives them.
+_TEMPLATES = {
+    "triton::mm": "plain",
+    "triton::bmm": "plain",
+    "triton::mm_persistent": "persistent",
+    "triton::mm_persistent_tma": "tma",
+}
+
+
+def read_product(inputs: "KernelInputs", operator: str) -> Product | None:
+    """Return the product that candidates compute; None unless its shapes are numbers and its dtype is known.
+
+    Args:
+        inputs: Of the operator.
+        operator: Inductor's name for it, such as ``addmm``.
+    """
+    if operator not in _EPILOGUES or inputs.dtype() not in _DTYPES:
+        return None
+    *_, sizes_a, sizes_b = inputs.shapes_symbolic()
+    *_, strides_a, strides_b = inputs.strides_symbolic()
+    if not all(_is_number(each) for each in (*sizes_a, *sizes_b, *strides_a, *strides_b)):
+        return None
+    *batch, m, k = map(int, sizes_a)
+    return Product(
+        m,
+        int(sizes_b[-1]),
+        k,
+        batch=batch[0] if batch else 1,
+        dtype=_name_of_dtype(inputs.dtype(-1)),
+        layout=_order(strides_a) + _order(strides_b),
+        epilogue=_EPILOGUES[operator],
+    )
+
+
+def read_kernel(choice: "KernelTemplateChoice") -> Kernel | None:
+    """Return the kernel of a candidate; None for a template that is not known."""
+    name, options = choice.template.uid, choice.params.to_kwargs()
+    if name.startswith("aten::"):
+        return Kernel("torch")
+    if name in _TEMPLATES:
+        return _triton_kernel(_TEMPLATES[name], options)
+    if "k_split" in options:
+        return Kernel("torch", "decompose-k", splits=int(options["k_split"]))
+    return None
+
+
+def _triton_kernel(kind: str, options: Mapping[str, Any]) -> Kernel:
+    return Kernel(
+        "triton",
+        kind,
+        block_m=int(options["BLOCK_M"]),
+        block_n=int(options["BLOCK_N"]),
+        block_k=int(options["BLOCK_K"]),
+        stages=int(options["num_stages"]),
+        warps=int(options["num_warps"]),
+        group_m=int(options["GROUP_M"]),
+        programs_per_sm=0 if kind == "plain" else 1,
+    )
+
+
+def _name_of_dtype(dtype: torch.dtype) -> str:
+    """Name of what the Tensor Cores are given: float32 may be rounded on the way."""
+    if dtype == torch.float32 and torch.backends.cuda.matmul.fp32_precision == "tf32":
+        return "tfloat32"
+    return _DTYPES[dtype]
+
+
+def _order(strides: Any) -> str:
+    """``n`` for a matrix that is stored by rows, ``t`` for one stored by columns."""
+    *_, of_row, of_column = map(int, strides)
+    return "t" if of_column != 1 and of_row == 1 else "n"
+
+
+def _is_number(size: Any) -> bool:
+    return isinstance(size, int) or bool(getattr(size, "is_number", False))

@@ -1,0 +1,64 @@
+"""Candidates beyond Inductor's own lists, which were chosen for whole GPUs."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch._inductor.kernel_template_choice import KernelTemplateChoice
+
+# Block of m, n and k, stages and warps. Few SMs want large blocks, which move less; few rows a long k.
+_CONFIGS = (
+    (128, 256, 64, 3, 8),
+    (256, 128, 64, 3, 8),
+    (128, 128, 64, 4, 4),
+    (128, 128, 64, 4, 8),
+    (128, 128, 128, 3, 8),
+    (128, 64, 64, 4, 4),
+    (256, 64, 64, 4, 4),
+    (64, 256, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 64, 4, 4),
+    (64, 64, 256, 3, 4),
+    (32, 64, 128, 4, 4),
+    (32, 128, 64, 4, 4),
+    (32, 64, 256, 3, 4),
+)
+_SMALLEST = 16  # side of a block that Tensor Cores work on
+_WIDENED = ("triton::mm", "triton::bmm")
+_BLOCKS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps")
+
+
+def more_choices(
+    choices: Sequence["KernelTemplateChoice"], m: int, n: int, k: int
+) -> Iterator["KernelTemplateChoice"]:
+    """Yield candidates of the templates of the given ones, with configs that none of these has.
+
+    Args:
+        choices: Inductor's candidates for a product.
+        m: Rows of the product.
+        n: Columns of the product.
+        k: What is summed over.
+    """
+    for template in dict.fromkeys(each.template for each in choices if each.template.uid in _WIDENED):
+        alike = [each for each in choices if each.template is template]
+        known = {tuple(each.params.to_kwargs()[name] for name in _BLOCKS) for each in alike}
+        for config in dict.fromkeys(_fitted(config, m, n, k) for config in _CONFIGS):
+            if config not in known:
+                options = dict(zip(_BLOCKS, config, strict=True))
+                yield with_options(alike[0], options | {"EVEN_K": k % options["BLOCK_K"] == 0})
+
+
+def with_options(choice: "KernelTemplateChoice", options: dict[str, Any]) -> "KernelTemplateChoice":
+    """Return a candidate that differs from another in some options of its template."""
+    params = type(choice.params)(choice.params.to_kwargs() | options)
+    return type(choice)(choice.template, params, choice.extra_kwargs, choice.layout, choice.inputs)
+
+
+def _fitted(config: tuple[int, ...], m: int, n: int, k: int) -> tuple[int, ...]:
+    """Cut blocks to the product, as Inductor does with its own, and warps to what a block has work for."""
+    *blocks, stages, warps = config
+    cut = [
+        min(b, max(_SMALLEST, 1 << (size - 1).bit_length()))
+        for b, size in zip(blocks, (m, n, k), strict=True)
+    ]
+    return (*cut, stages, min(warps, max(1, cut[0] * cut[1] // 256)))

@@ -1,0 +1,232 @@
+"""Times all of Inductor's candidates for products of many networks on parts of a GPU: see README.md.
+
+``--shard I/N`` takes every N-th product. Rows go to ``OUT/products-I.jsonl`` as they are found; a product
+that ends or hangs its process is left out, and the rest goes on.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+sys.path.append(str(Path(__file__).parent))
+from networks import JUDGED, MORE
+from products import Call, distinct_calls
+from sweep import CpuParts, GpuParts, Precompile, Sweep, describe
+
+SMS = (8, 16, 32, 64, 96, 132)
+COLD_ON, COLD_EVERY = (32, 132), 6  # parts on which every so-many-th product is timed with a cold L2 too
+PROGRAMS = (16, 32)  # grids of persistent kernels, beside that of the whole GPU
+SLOWEST_S = 90.0  # of a product; then its process is taken to hang
+THREADS = {"ahead": 13, "time": 4}  # that compile, of 16 cores a GPU
+PERSISTENT = "triton::mm_persistent_tma"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parse(argv)
+    end = time.monotonic() + args.seconds
+    args.out.mkdir(parents=True, exist_ok=True)
+    if args.role:
+        work(args, end)
+        return
+    ahead = _start("ahead", args, end)
+    try:
+        while time.monotonic() < end and unfinished(args):
+            _watch(_start("time", args, end), args.out, end)
+    finally:
+        ahead.kill()
+    print(summary(args.out))
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for results")
+    parser.add_argument("--seconds", type=float, default=420.0, help="time limit")
+    parser.add_argument("--shard", default="0/1", metavar="I/N")
+    parser.add_argument("--most", type=int, help="products of the shard")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="a CPU for a rehearsal")
+    parser.add_argument("--role", choices=("time", "ahead"), help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def calls_of(args: argparse.Namespace) -> list[Call]:
+    """The products of the shard: those of the judged networks first, cheap ones and dear ones in turn."""
+    shard, shards = map(int, args.shard.split("/"))
+    calls = distinct_calls([*JUDGED.values(), *MORE.values()])
+    if args.device == "cpu":  # where Inductor has several candidates for these alone
+        calls = [each for each in calls if each.operator == "bmm" and each.dtype == "float32"]
+    return calls[shard::shards][: args.most]
+
+
+def rows_file(args: argparse.Namespace) -> Path:
+    return args.out / f"products-{args.shard.split('/')[0]}.jsonl"
+
+
+def begun(args: argparse.Namespace) -> set[str]:
+    """Products that were begun, whether or not they ended well."""
+    path = rows_file(args)
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return {json.loads(each)["begun"] for each in lines if each.startswith('{"begun"')}
+
+
+def unfinished(args: argparse.Namespace) -> bool:
+    done = begun(args)
+    return any(_key(each) not in done for each in calls_of(args))
+
+
+def work(args: argparse.Namespace, end: float) -> None:
+    """Compile the products one by one; time their candidates, unless this process only goes ahead."""
+    timed = args.role == "time"
+    done = begun(args)
+    places = (GpuParts(SMS) if args.device == "cuda" else CpuParts()) if timed else None
+    for i, call in enumerate(calls_of(args)):
+        if time.monotonic() > end:
+            break
+        if _key(call) in done:
+            continue
+        sweep = Sweep(places, COLD_ON if i % COLD_EVERY == 0 else ()) if places else Precompile()
+        if timed:
+            _append(args, {"begun": _key(call)})
+        start = time.monotonic()
+        try:
+            compile_call(call, sweep, args.device)
+        except Exception as error:  # noqa: BLE001 (told, and the next product follows)
+            print(f"{call.name}: {type(error).__name__}: {error}"[:300], flush=True)
+            if places:
+                places.check()
+            continue
+        if timed:
+            _append(args, row(call, sweep, time.monotonic() - start))
+
+
+def compile_call(call: Call, sweep: Sweep, device: str) -> None:
+    """Compile a product with all candidates that Inductor or we can think of."""
+    from torch._inductor import config
+
+    names = {"max_autotune_gemm": True, "autotune_local_cache": False, "fx_graph_cache": False}
+    if device == "cuda":
+        names |= {"triton.enable_persistent_tma_matmul": True, "shape_padding": False}
+    function = getattr(torch, call.operator)
+    torch._dynamo.reset()
+    with torch.no_grad(), config.patch(names), sweep.installed(), all_candidates(sweep):
+        compiled = torch.compile(lambda *x: function(*x), dynamic=False)  # noqa: PLW0108 (Dynamo traces no C)
+        compiled(*call.inputs(device))
+
+
+@contextmanager
+def all_candidates(sweep: Sweep) -> Iterator[None]:
+    """Let Inductor see more configs of its templates, and persistent kernels with fewer programs."""
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.virtualized import V
+
+    from costmodel.integrations.inductor._describe import read_product
+    from costmodel.integrations.inductor._more_configs import more_choices, with_options
+
+    class All(InductorChoices):
+        def _finalize_template_configs(
+            self, candidates: Any, inputs: Any, templates: Any, operator: str, overrides: Any = None
+        ) -> Any:
+            choices = super()._finalize_template_configs(candidates, inputs, templates, operator, overrides)
+            sweep.product = product = read_product(inputs, operator)
+            if product is None:
+                return choices
+            choices += more_choices(choices, product.m, product.n, product.k)
+            persistent = [each for each in choices if each.template.uid == PERSISTENT]
+            return choices + [
+                with_options(each, {"NUM_SMS": programs}) for each in persistent[:3] for programs in PROGRAMS
+            ]
+
+    with V.set_choices_handler(All()):
+        yield
+
+
+def row(call: Call, sweep: Sweep, seconds: float) -> dict[str, Any]:
+    """What was found of a product."""
+    return {
+        "call": call._asdict(),
+        "product": {} if sweep.product is None else sweep.product._asdict(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "seconds": round(seconds, 2),
+        "candidates": [describe(each) for each in sweep.found],
+    }
+
+
+def _key(call: Call) -> str:
+    return f"{call.name}-{call.strides}"
+
+
+def _append(args: argparse.Namespace, value: dict[str, Any]) -> None:
+    with rows_file(args).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(value, default=float) + "\n")
+
+
+def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen[bytes]":
+    shard = args.shard.split("/")[0]
+    caches = args.out / f"caches-{shard}"
+    environment = os.environ | {
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+        "TORCHINDUCTOR_COMPILE_THREADS": str(THREADS[role]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    }
+    most = [] if args.most is None else ["--most", str(args.most)]
+    left = max(1.0, end - time.monotonic())
+    given = ["--out", str(args.out), "--shard", args.shard, "--device", args.device, *most]
+    command = [sys.executable, __file__, *given, "--seconds", f"{left:.0f}", "--role", role]
+    log = (args.out / f"{role}-{shard}.log").open("ab")
+    return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+
+def _watch(process: "subprocess.Popen[bytes]", out: Path, end: float) -> None:
+    """Wait for a process; end it where it hangs, or when the time is over."""
+    size, changed = -1, time.monotonic()
+    while process.poll() is None:
+        time.sleep(0.5)
+        now, sizes = time.monotonic(), sum(each.stat().st_size for each in out.glob("*.jsonl"))
+        if sizes != size:
+            size, changed = sizes, now
+        if now > end or now - changed > SLOWEST_S:
+            process.kill()
+            process.wait()
+
+
+def summary(out: Path) -> str:
+    """A short table: products, candidates, and what choosing on the whole GPU costs on each part."""
+    losses: dict[int, list[float]] = {}
+    products = candidates = failed = 0
+    for path in sorted(out.glob("products-*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            found = json.loads(line)
+            if "candidates" not in found:
+                continue
+            products += 1
+            candidates += len(found["candidates"])
+            failed += sum(bool(each["error"]) for each in found["candidates"])
+            times = [
+                {int(sms): min(each) for sms, each in one["warm_s"].items() if each}
+                for one in found["candidates"]
+                if not one["error"]
+            ]
+            whole = min((each for each in times if each), key=lambda each: each[max(each)], default={})
+            for sms, latency in whole.items():
+                losses.setdefault(sms, []).append(latency / min(each[sms] for each in times if sms in each))
+    lines = [f"{products} products, {candidates} candidates, {failed} failed"]
+    for sms, ratios in sorted(losses.items()):
+        loss = f"median {median(ratios):.2f}, worst {max(ratios):.2f}"
+        lines.append(f"{sms:4d} SMs: choice of the whole GPU / best: {loss}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
