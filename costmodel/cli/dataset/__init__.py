@@ -3,6 +3,7 @@
 from costmodel.cli._options import CommandGroup
 from costmodel.cli.dataset._build import append, build, export, merge
 from costmodel.cli.dataset._describe import describe, diff, validate
+from costmodel.cli.dataset._import import import_tables
 from costmodel.cli.dataset._read_facts import read_facts
 from costmodel.cli.dataset._split import split
 
@@ -10,6 +11,7 @@ app = CommandGroup()
 for _command in (build, merge, append, validate, describe, split, diff, export):
     app.command()(_command)
 app.command("read-facts")(read_facts)
+app.command("import")(import_tables)
 
 
 @app.callback()

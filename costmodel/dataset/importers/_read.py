@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from costmodel.dataset.importers._aiconfigurator import is_call_table, read_call_table
 from costmodel.dataset.importers._auto_scheduler import read_auto_scheduler
 from costmodel.dataset.importers._autotvm import read_autotvm
 from costmodel.dataset.importers._cutlass import read_cutlass
@@ -106,6 +107,8 @@ def _find_reader(file: InputFile, options: ReadOptions) -> Reader:
     """
     if options.columns is not None and not file.is_json:
         return read_table
+    if file.look is not None and file.look.key == "parquet" and is_call_table(file.path):
+        return read_call_table
     if not file.head.strip():  # a store that nothing was written into yet
         return read_store
     if file.look is not None and file.look.key in READERS:

@@ -38,6 +38,7 @@ class ReadOptions:
         lower_traces: Traces of a MetaSchedule database that TVM, if installed, lowers to find what their
             kernels launch. ``needed``: those of foreign kernels and of a CPU, whose features are not known
             otherwise. ``all``: every trace. ``none``: no trace.
+        share: Share of the shapes to read of a table of AIConfigurator, the same ones of every table.
     """
 
     platform: Path | None = None
@@ -45,6 +46,7 @@ class ReadOptions:
     workloads: tuple[Workload, ...] = ()
     problem_size: tuple[int, ...] = ()
     lower_traces: LowerTraces = "needed"
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
