@@ -20,6 +20,7 @@ from costmodel.errors import CostModelError
 from costmodel.features._ir import READ_COLUMNS, extract_read
 from costmodel.files import replacing
 from costmodel.kernels._read_facts import ReadFacts
+from costmodel.learners._complete_trees import walk_trees
 from costmodel.reading import refusing
 from costmodel.records._platform import Platform
 
@@ -31,9 +32,7 @@ _LARGEST = 6e4  # that a float16 holds, nearly
 
 @dataclass(frozen=True, eq=False)
 class ReadRanker:
-    """Trees over columns of what was read of configs, each less its mean over them.
-
-    A tree is complete: node i has the children 2i + 1, where the column is below the threshold, and 2i + 2.
+    """Complete trees (``walk_trees``) over columns of what was read of configs, each less its mean over them.
 
     Attributes:
         columns: ``(c,)`` names of the columns, of group ``ir``.
@@ -112,13 +111,7 @@ class ReadRanker:
 
     def predict_relative(self, X: NDArray[np.float16]) -> FloatArray:
         """Return what ``predict`` does for ``relative_columns``, of one launch or of several."""
-        trees, nodes = self.splits.shape
-        each, row = np.arange(trees), np.arange(len(X))[:, None]
-        node = np.zeros((len(X), trees), np.intp)
-        while node.size and node[0, 0] < nodes:
-            at_or_above = X[row, self.splits[each, node]] >= self.thresholds[each, node]
-            node = 2 * node + 1 + at_or_above
-        found: FloatArray = self.leaves[each, node - nodes].sum(axis=1, dtype=np.float64)
+        found = walk_trees(X, self.splits, self.thresholds, self.leaves)
         return np.where(np.isnan(X).all(axis=1), np.nan, found)
 
 

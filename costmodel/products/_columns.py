@@ -1,0 +1,74 @@
+"""What a learner sees of a kernel on some SMs: the terms of its time, and what they leave out."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.products._core import TERMS
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+
+_SHARES = ("compute", "l2", "latency", "memory", "sums")
+_LOGS = ("total", "waves", "per_sm", "tiles", "slabs", "programs", "padding", "block_m", "block_n", "block_k")
+_PLAIN = ("idle", "stages", "warps", "splits")
+_KERNEL = ("kind", "group_m", "position")
+_PRODUCT = (
+    "log_m", "log_n", "log_k", "log_batch", "log_sms", "log_intensity", "dtype", "a_t", "b_t", "odd_operands",
+    "odd_results", "epilogue",
+)  # fmt: skip
+_OTHERS = ("programs_per_sm_of_device", "ragged_k")
+COLUMNS = (*_SHARES, *_LOGS, *_PLAIN, *_KERNEL, *_PRODUCT, *_OTHERS)
+# bfloat16 takes as long as float16 does.
+_DTYPES = {"float16": 0, "bfloat16": 0, "float8_e4m3": 1, "int8": 2, "tfloat32": 3, "float32": 4}
+_KINDS = (
+    ("torch", ""), ("cublaslt", ""), ("cublaslt", "told"), ("triton", "plain"), ("triton", "split-k"),
+    ("triton", "stream-k"), ("triton", "persistent"), ("triton", "tma"),
+)  # fmt: skip
+KIND_PLACES = {kind: i for i, kind in enumerate(_KINDS)}
+
+
+def columns_of(product: Product, kernels: Sequence[Kernel], sms: int, terms: FloatArray) -> FloatArray:
+    """Return ``(n, len(COLUMNS))``, float32 of sizes and ratios, mostly in powers of two.
+
+    Args:
+        product: The product.
+        kernels: Kernels that compute it.
+        sms: SMs that are granted.
+        terms: What ``describe`` tells of them.
+    """
+    term = dict(zip(TERMS, terms.T, strict=True))
+    found = [term[name] / term["total"] for name in _SHARES]
+    found += [np.log2(term[name]) for name in _LOGS]
+    found += [term[name] for name in _PLAIN]
+    own = [(KIND_PLACES[kernel[:2]], kernel.group_m, kernel.position) for kernel in kernels]
+    found += list(np.array(own, np.float64).T)
+    found += [np.full(len(kernels), value) for value in _product_columns(product, sms)]
+    found += [np.log2(term["programs"] / sms), (product.k % term["block_k"] > 0).astype(float)]
+    return np.stack(found, axis=1).astype(np.float32).astype(np.float64)
+
+
+def _product_columns(product: Product, sms: int) -> list[float]:
+    a, b, c = product.strides
+    width = OPERAND_BYTES[product.dtype]
+    sizes = [float(np.log2(size)) for size in (product.m, product.n, product.k, product.batch, sms)]
+    steps = [step for step in product.epilogue.split("_") if step]
+    return [
+        *sizes,
+        float(np.log2(product.flops / product.min_bytes)),
+        float(_DTYPES[product.dtype]),
+        float(product.layout[0] == "t"),
+        float(product.layout[1] == "t"),
+        float(_odd(min(_even(a), _even(b)) * width)),
+        float(_odd(_even(c) * width)),
+        float(min(len(steps), 2)),
+    ]
+
+
+def _even(stride: int) -> int:
+    """The power of two that divides it."""
+    return stride & -stride
+
+
+def _odd(stride_bytes: int) -> int:
+    """How far a stride is from the 32 bytes at which every way to copy works: 0 if it is a multiple."""
+    return max(0, 5 - int(stride_bytes).bit_length() + 1)

@@ -1,0 +1,235 @@
+"""How long a tiled product takes by what it has to do: waves of programs, slabs in flight, bytes, sums.
+
+A program computes a tile slab by slab. A slab takes as long as the slowest of its products on the matrix
+units, its bytes out of L2, and the latency of memory over the slabs in flight. Programs come in waves over
+the granted SMs; all of them together are no faster than device memory. Rates are sustained ones, fitted to
+measurements.
+
+Sources: waves and their tail as in Osama et al., "Stream-K" (2023); a wave's reuse in L2 and the choice of
+the slowest resource as in AMD's Origami (github.com/ROCm/rocm-libraries, ``shared/origami``), written anew.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.products._product import OPERAND_BYTES, RESULT_BYTES, Kernel, Product
+
+
+class Rates(NamedTuple):
+    """What a GPU sustains on one kind of operands.
+
+    Attributes:
+        flops_per_sm: Operations a second of an SM with the largest tiles.
+        l2_bytes_per_sm: Bytes a second from L2 to an SM.
+        l2_bytes_per_s: Bytes a second from L2 to all.
+        memory_bytes_per_s: Bytes a second of device memory.
+        memory_bytes_per_sm: The most of it that one SM draws.
+        latency_s: From the request of a slab until it is there.
+        start_s: Of a program, until its first slab is asked for and after its last result.
+        launch_s: Of a kernel.
+        l2_bytes: Size of the L2.
+    """
+
+    flops_per_sm: float
+    l2_bytes_per_sm: float
+    l2_bytes_per_s: float
+    memory_bytes_per_s: float
+    memory_bytes_per_sm: float
+    latency_s: float
+    start_s: float
+    launch_s: float
+    l2_bytes: float
+
+
+_SHARED_BYTES, _REGISTERS, _MOST_WARPS = 232448, 65536, 64  # of an SM of Hopper
+# A program's share of the matrix units: two warpgroups saturate them, and tiles of less than 64 rows do not
+# reach Hopper's instructions for groups of warps.
+_NARROW, _FULL_TILE = 0.5, 128 * 128
+# Products that are run again find most of what fits into L2 there; of what does not, L2 still spares much.
+_RESIDENT, _STAYED, _MOST_AGAIN = 0.7, 0.15, 4
+# Tiles of a library on operands of 16 bits, with the slabs that it has in flight and its warps; it takes the
+# one that is best for the SMs that it knows of.
+_LIBRARY_TILES = (
+    (128, 256, 64, 4, 8),
+    (256, 128, 64, 4, 8),
+    (128, 128, 64, 5, 8),
+    (64, 256, 64, 5, 4),
+    (128, 64, 64, 6, 4),
+    (64, 128, 64, 6, 4),
+    (64, 64, 64, 8, 4),
+    (64, 32, 128, 6, 4),
+    (64, 16, 128, 6, 4),
+)
+_LIBRARY_SPLITS = (1, 2, 4, 8, 16)
+TERMS = (
+    "total", "compute", "l2", "latency", "memory", "sums", "waves", "idle", "per_sm", "tiles", "slabs",
+    "programs", "padding", "block_m", "block_n", "block_k", "stages", "warps", "splits",
+)  # fmt: skip
+
+
+def describe(product: Product, kernels: Sequence[Kernel], sms: int, rates: Rates, whole: int) -> FloatArray:
+    """Return what a kernel's time is made of, ``(n, len(TERMS))``.
+
+    A library's kernel is described by the tile that would be best for the SMs that it knows of.
+
+    Args:
+        product: The product.
+        kernels: Kernels that compute it.
+        sms: SMs that are granted.
+        rates: Of the device on these operands.
+        whole: SMs of the whole device, which a library that is told nothing chooses for.
+    """
+    columns = np.array([_numbers(kernel) for kernel in kernels], np.float64).reshape(-1, len(_Launch._fields))
+    is_library = np.array([kernel.block_m == 0 for kernel in kernels], bool)
+    if is_library.any():
+        told, untold = (_library_tile(product, known, rates) for known in (sms, whole))
+        for i in np.flatnonzero(is_library):
+            columns[i] = told if kernels[i].kind == "told" else untold
+    return _terms(product, _Launch(*columns.T), sms, rates)
+
+
+class _Launch(NamedTuple):
+    """Kernels by column, each ``(n,)``, named as in ``Kernel``."""
+
+    block_m: FloatArray
+    block_n: FloatArray
+    block_k: FloatArray
+    stages: FloatArray
+    warps: FloatArray
+    splits: FloatArray
+    programs_per_sm: FloatArray
+    group_m: FloatArray
+    is_shared: FloatArray  # whether slabs are shared out, not tiles
+
+
+def _numbers(kernel: Kernel) -> tuple[int, ...]:
+    splits, is_shared = max(kernel.splits, 1), kernel.kind == "stream-k"
+    return (*kernel[2:7], splits, kernel.programs_per_sm, kernel.group_m, is_shared)
+
+
+def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:
+    """Return the library's tile for these SMs."""
+    width = OPERAND_BYTES[product.dtype]
+    columns = np.array(
+        [
+            (m, n, k * 2 // width, stages, warps, splits, 0, 8, 0)
+            for m, n, k, stages, warps in _LIBRARY_TILES
+            for splits in _LIBRARY_SPLITS
+        ],
+        np.float64,
+    )
+    seconds = _terms(product, _Launch(*columns.T), sms, rates)[:, 0]
+    best: FloatArray = columns[int(np.argmin(seconds))]
+    return best
+
+
+def _terms(product: Product, launch: _Launch, sms: int, rates: Rates) -> FloatArray:
+    """Return the terms of kernels whose tiles are known."""
+    waves = _share_out(product, launch, sms)
+    active = np.minimum(sms, waves.programs)
+    l2_rate = np.minimum(rates.l2_bytes_per_sm, rates.l2_bytes_per_s / active)
+    compute, from_l2, waiting = _slab_seconds(product, launch, waves, rates, l2_rate)
+
+    def slab_s(sharing: FloatArray) -> FloatArray:
+        found: FloatArray = np.maximum(np.maximum(compute, from_l2) * sharing, waiting)
+        return found
+
+    ends, sums = _end_seconds(product, launch, waves, rates, l2_rate)
+    # A persistent program asks for the next tile while it writes one.
+    overlap = np.where((launch.programs_per_sm > 0) & (launch.is_shared == 0), 0.3, 1.0)
+    each = waves.slabs * slab_s(waves.per_sm) + overlap * ends
+    last = waves.slabs * slab_s(waves.per_sm_last) + ends
+    walking = (waves.rounds - 1) * each + last + sums
+    memory = _memory_bytes(product, launch, waves, sms, rates)
+    memory = memory / np.minimum(rates.memory_bytes_per_s, rates.memory_bytes_per_sm * active)
+    total = rates.launch_s + np.maximum(walking, memory)
+    slabs = waves.rounds * waves.slabs
+    found = (
+        total, slabs * compute * waves.per_sm, slabs * from_l2 * waves.per_sm, slabs * waiting, memory, sums,
+        waves.rounds, waves.idle, waves.per_sm, waves.tiles, waves.slabs, waves.programs, waves.padding,
+        *launch[:6],
+    )  # fmt: skip
+    return np.stack([np.broadcast_to(term, total.shape) for term in found], axis=1)
+
+
+class _Waves(NamedTuple):
+    """How programs come over the SMs, each ``(n,)``."""
+
+    tiles: FloatArray
+    programs: FloatArray
+    per_sm: FloatArray  # programs on an SM
+    per_sm_last: FloatArray  # in the last wave
+    rounds: FloatArray
+    slabs: FloatArray  # of a program and a round
+    idle: FloatArray  # share of the places
+    padding: FloatArray  # operations over those that are wanted
+
+
+def _share_out(product: Product, launch: _Launch, sms: int) -> _Waves:
+    """Return the waves; slabs that are shared out leave nothing idle."""
+    tiles_m, tiles_n = np.ceil(product.m / launch.block_m), np.ceil(product.n / launch.block_n)
+    tiles, slabs = product.batch * tiles_m * tiles_n, np.ceil(product.k / launch.block_k)
+    is_fixed, is_shared = launch.programs_per_sm > 0, launch.is_shared > 0
+    programs = np.where(is_fixed, launch.programs_per_sm * sms, tiles * launch.splits)
+    staged = launch.stages * (launch.block_m + launch.block_n) * launch.block_k * OPERAND_BYTES[product.dtype]
+    registers = launch.block_m * launch.block_n + 64 * 32 * launch.warps
+    room = np.minimum(_SHARED_BYTES // staged, _REGISTERS // registers)
+    room = np.clip(np.minimum(room, _MOST_WARPS // launch.warps), 1, 8)
+    per_sm = np.minimum(np.where(is_fixed, launch.programs_per_sm, room), np.ceil(programs / sms))
+    slots = per_sm * sms
+    pieces = np.where(is_fixed, tiles, programs)
+    rounds = np.where(is_shared, 1.0, np.ceil(pieces / slots))
+    left = pieces - (rounds - 1) * slots
+    return _Waves(
+        tiles=tiles,
+        programs=programs,
+        per_sm=per_sm,
+        per_sm_last=np.where(is_shared, per_sm, np.minimum(per_sm, np.ceil(left / sms))),
+        rounds=rounds,
+        slabs=np.ceil(np.where(is_shared, tiles * slabs / slots, slabs / launch.splits)),
+        idle=np.where(is_shared, 0.0, 1 - pieces / (rounds * slots)),
+        padding=launch.block_m * tiles_m * launch.block_n * tiles_n / (product.m * product.n),
+    )
+
+
+def _slab_seconds(
+    product: Product, launch: _Launch, waves: _Waves, rates: Rates, l2_rate: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the seconds of a slab of a program that is alone: products, bytes, latency."""
+    filled = np.minimum(1.0, 0.25 + 0.75 * launch.block_m * launch.block_n * waves.per_sm / _FULL_TILE)
+    share = np.where(launch.block_m < 64, _NARROW, 1.0) * filled
+    compute = 2 * launch.block_m * launch.block_n * launch.block_k / (rates.flops_per_sm * share)
+    slab_bytes = (launch.block_m + launch.block_n) * launch.block_k * OPERAND_BYTES[product.dtype]
+    return compute, slab_bytes / l2_rate, rates.latency_s / np.maximum(launch.stages - 1, 1)
+
+
+def _end_seconds(
+    product: Product, launch: _Launch, waves: _Waves, rates: Rates, l2_rate: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the seconds of a program around its slabs, and those of adding parts of sums up."""
+    results = launch.block_m * launch.block_n / l2_rate * waves.per_sm  # seconds a byte of each
+    ends = rates.start_s + rates.latency_s + results * RESULT_BYTES[product.dtype]
+    is_split = (launch.splits > 1) | (launch.is_shared > 0)
+    parts = 4 * (1 + np.maximum(launch.splits, 2) / 2)
+    return ends, np.where(is_split, results * parts + 2 * rates.latency_s, 0.0)
+
+
+def _memory_bytes(product: Product, launch: _Launch, waves: _Waves, sms: int, rates: Rates) -> FloatArray:
+    """Return the bytes of device memory: operands once, and again as often as they fall out of L2."""
+    width = OPERAND_BYTES[product.dtype]
+    tiles_m, tiles_n = np.ceil(product.m / launch.block_m), np.ceil(product.n / launch.block_n)
+    rows = np.minimum(launch.group_m, tiles_m)
+    columns = np.ceil(np.minimum(waves.per_sm * sms, waves.tiles) / rows)
+    columns = np.clip(columns, 1.0, tiles_n)
+    a, b = (width * product.batch * product.k * size for size in (product.m, product.n))
+    if product.min_bytes < _RESIDENT * rates.l2_bytes:
+        return np.full_like(tiles_m, _STAYED * product.min_bytes)
+    again_a, again_b = np.ceil(tiles_n / columns), np.ceil(tiles_m / rows)
+    if a + b < rates.l2_bytes:
+        again_a = again_b = np.ones_like(tiles_m)
+    results = RESULT_BYTES[product.dtype] * product.batch * product.m * product.n
+    moved: FloatArray = a * np.minimum(again_a, _MOST_AGAIN) + b * np.minimum(again_b, _MOST_AGAIN) + results
+    return moved

@@ -1,0 +1,137 @@
+"""A model of matrix products: rates of a GPU, and trees that correct what follows from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.files import replacing
+from costmodel.learners._complete_trees import walk_trees
+from costmodel.products._columns import COLUMNS, KIND_PLACES, columns_of
+from costmodel.products._core import Rates, describe
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+from costmodel.reading import refusing
+
+SHIPPED = Path(__file__).with_name("model.npz")
+_MAKE_IT = "Make it with experiments/products/fit.sh."
+
+
+class Predicted(NamedTuple):
+    """Seconds, each ``(n,)``: expected, and the ends of the 90 % interval."""
+
+    seconds: FloatArray
+    low_s: FloatArray
+    high_s: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ProductModel:
+    """Seconds of kernels of products on a number of SMs.
+
+    Attributes:
+        devices: ``(d,)`` names of the GPUs that are known.
+        sms: ``(d,)`` SMs of each.
+        rates: ``(d, len(OPERAND_BYTES), len(Rates._fields))``.
+        splits: Trees, see ``walk_trees``, over ``COLUMNS``; their sum is the log of the seconds over the
+            analytic ones.
+        thresholds: Likewise.
+        leaves: Likewise.
+        spread: ``(len(KIND_PLACES), 2)`` 5th and 95th percentile of the log of measured over predicted
+            seconds, on products that were held out, by kind of kernel.
+    """
+
+    devices: NDArray[Any]
+    sms: NDArray[Any]
+    rates: NDArray[Any]
+    splits: NDArray[Any]
+    thresholds: NDArray[Any]
+    leaves: NDArray[Any]
+    spread: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        """Check that the arrays fit one another.
+
+        Raises:
+            CostModelError: They do not.
+        """
+        count, (trees, nodes) = len(self.devices), self.splits.shape
+        fits = (
+            self.sms.shape == (count,)
+            and self.rates.shape == (count, len(OPERAND_BYTES), len(Rates._fields))
+            and self.thresholds.shape == (trees, nodes)
+            and self.leaves.shape == (trees, nodes + 1)
+            and (nodes + 1) & nodes == 0
+            and self.splits.dtype.kind == "u"
+            and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
+            and self.spread.shape == (len(KIND_PLACES), 2)
+        )
+        numbers = self.rates, self.thresholds, self.leaves, self.spread
+        if not fits or not all(np.isfinite(each).all() for each in numbers):
+            raise CostModelError(
+                f"The arrays of a model of products must fit one another, but do not. {_MAKE_IT}"
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Load a model from a file, which can run nothing.
+
+        Raises:
+            CostModelError: The file is none.
+        """
+        with refusing(path, "a model of products", _MAKE_IT), np.load(path, allow_pickle=False) as file:
+            return cls(**{name: file[name] for name in cls.__dataclass_fields__})
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file; the same arrays give the same bytes."""
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def place_of(self, device: str) -> int:
+        """Position of a device.
+
+        Raises:
+            CostModelError: It is unknown.
+        """
+        known = self.devices.tolist()
+        if device not in known:
+            raise CostModelError(
+                f"The device must be one whose products were measured ({', '.join(known)}), but got "
+                f"{device!r}." + did_you_mean(device, known)
+            )
+        return known.index(device)
+
+    def predict(self, product: Product, kernels: Sequence[Kernel], sms: int, device: str) -> Predicted:
+        """Return the seconds of kernels of one product; a kernel's do not depend on the others.
+
+        Args:
+            product: The product.
+            kernels: Kernels that compute it.
+            sms: SMs that are granted, at most the device's.
+            device: Name of the device.
+
+        Raises:
+            CostModelError: The device is unknown, or has fewer SMs.
+        """
+        place = self.place_of(device)
+        whole = int(self.sms[place])
+        if not 1 <= sms <= whole:
+            raise CostModelError(f"The SMs must be 1 to {whole}, all that {device} has, but got {sms}.")
+        rates = Rates(*self.rates[place, list(OPERAND_BYTES).index(product.dtype)].tolist())
+        terms = describe(product, kernels, sms, rates, whole)
+        X = columns_of(product, kernels, sms, terms)
+        log_s = np.log(terms[:, 0]) + walk_trees(X, self.splits, self.thresholds, self.leaves)
+        spread = self.spread[[KIND_PLACES[kernel[:2]] for kernel in kernels]]
+        seconds, (low, high) = np.exp(log_s), np.exp(log_s[:, None] + spread).T
+        return Predicted(seconds, low, high)
+
+
+@cache
+def shipped_products() -> ProductModel:
+    """Return the model that comes with the package."""
+    return ProductModel.load(SHIPPED)
