@@ -10,7 +10,7 @@ Notations:
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column
@@ -68,7 +68,14 @@ class Learner(Storable):
 
     Names of learned attributes end in ``_``, and ``fit`` discards earlier learned state. The prediction for a
     candidate must not depend on the other candidates in the call.
+
+    Attributes:
+        orders_apart: Whether its score tells the order of candidates better than its latency does, where it
+            predicts one. Such a score is ``log(best / latency)`` up to a constant, as a learner's without
+            latency is.
     """
+
+    orders_apart: ClassVar[bool] = False
 
     @abstractmethod
     def fit(self, X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Self:

@@ -211,6 +211,8 @@ class Committee(Stack):
     Args: see ``Stack``.
     """
 
+    orders_apart = True
+
     @classmethod
     def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
         """Trees for the score, which choose best; trees and kernel ridge, which also tell the latency."""

@@ -133,6 +133,38 @@ class Calibrated:
         return np.asarray(self._prior(A) + self._shift + known @ self._weights)
 
 
+class OrderAndLatency:
+    """Two corrections of one prediction by the same measurements: of its order, and of its latencies.
+
+    Args:
+        order: Corrects what the score says, whose level means nothing before a measurement.
+        timed: Corrects the predicted latency.
+    """
+
+    def __init__(self, order: Calibrated, timed: Calibrated) -> None:
+        self._order, self._timed = order, timed
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The score of the one, the latency of the other."""
+        return Prediction(self._order.predict(X).score, self._timed.predict(X).latency_s)
+
+    def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and covariance of log latencies, by which candidates are chosen: those of the order."""
+        return self._order.posterior(X)
+
+    def std(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of a new measurement's log latency, by that of the order."""
+        return self._order.std(X)
+
+    def log_evidence(self) -> float:
+        """Log density of the measurements' contrasts by the order, see ``Calibrated``."""
+        return self._order.log_evidence()
+
+    def level_surprise(self) -> float:
+        """How wrong the predicted level was, see ``Calibrated``."""
+        return self._timed.level_surprise()
+
+
 def correlate_rows(scaler: Scaler, A: FloatArray, B: FloatArray, length: float) -> FloatArray:
     """``(n, m)`` correlation ``exp(-d^2 / (2 length^2))`` between rows of A and of B.
 

@@ -1,5 +1,6 @@
 """Any learner as a transfer model, and the Gaussian process that learns a task from nothing."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from costmodel.learners._registry import register
 from costmodel.learners._scaler import Scaler
 from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import StorableModel
-from costmodel.transfer.models._calibrated import Calibrated, correlate_rows
+from costmodel.transfer.models._calibrated import Calibrated, OrderAndLatency, correlate_rows
 
 
 @register()
@@ -24,7 +25,8 @@ class Residual(StorableModel):
     ``slope^2 s s' + deviation^2 exp(-d^2 / (2 length^2))``
 
     with s the prior: the first term lets measurements stretch or flatten it (a score without meaning is
-    flattened away), the second corrects neighbourhoods, see ``correlate_rows``.
+    flattened away), the second corrects neighbourhoods, see ``correlate_rows``. A learner whose score says
+    more than its latency, see ``Learner``, has one such process for each.
 
     Args:
         learner: The learner.
@@ -63,14 +65,23 @@ class Residual(StorableModel):
         """The learner's prediction."""
         return self.learner.predict(X)
 
-    def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:
+    def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated | OrderAndLatency:
         """The learner's prediction, corrected by the measurements."""
-        knows_latency = self.learner.predict(X[:1]).latency_s is not None
+        if self.learner.predict(X[:1]).latency_s is None:
+            return self._calibrated(self._order, np.inf, X, y)
+        timed = self._calibrated(self._log_latency, self.scale, X, y)
+        if not self.learner.orders_apart:
+            return timed
+        return OrderAndLatency(self._calibrated(self._order, np.inf, X, y), timed)
+
+    def _calibrated(
+        self, prior_of: Callable[[FloatArray], FloatArray], scale: float, X: FloatArray, y: FloatArray
+    ) -> Calibrated:
         # The slope turns the prior around its mean over what was measured.
-        pivot = float(self._prior(X).sum()) / max(1, len(X))
+        pivot = float(prior_of(X).sum()) / max(1, len(X))
 
         def with_prior(X: FloatArray) -> FloatArray:
-            return np.column_stack([X, self._prior(X)])
+            return np.column_stack([X, prior_of(X)])
 
         def prior(A: FloatArray) -> FloatArray:
             return A[:, -1]
@@ -80,7 +91,6 @@ class Residual(StorableModel):
             near = correlate_rows(self.scaler_, A[:, :-1], B[:, :-1], self.length)
             return np.asarray(stretch + self.deviation**2 * near)
 
-        scale = self.scale if knows_latency else np.inf
         return Calibrated(prior, kernel, X, y, noise=self.noise, scale=scale, inputs=with_prior)
 
     def state(self) -> dict[str, Any]:
@@ -94,10 +104,15 @@ class Residual(StorableModel):
         self.scaler_ = Scaler().load_state(stored.part("scaler"))
         return self
 
-    def _prior(self, X: FloatArray) -> FloatArray:
-        """``(n,)`` log latency, up to a constant where the learner predicts none."""
-        prediction = self.learner.predict(X)
-        return -prediction.score if prediction.latency_s is None else np.log(prediction.latency_s)
+    def _log_latency(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` of a learner that predicts it."""
+        latency_s = self.learner.predict(X).latency_s
+        assert latency_s is not None
+        return np.log(latency_s)
+
+    def _order(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` log latency up to a constant, as the score says it."""
+        return -self.learner.predict(X).score
 
 
 @register()
