@@ -1,4 +1,4 @@
-"""A learner whose score says more of the order than its latency: both are corrected by measurements, apart."""
+"""A learner whose score tells more of the order than its latency: measurements correct both, apart."""
 
 from typing import Any, ClassVar, Self
 
