@@ -1,11 +1,19 @@
 """Which workloads a TIR function of anybody, and the kernels that a module calls, compute."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from costmodel.errors import MissingExtraError
 from costmodel.kernels.metaschedule._source import open_space
-from costmodel.kernels.metaschedule.programs._source import ProgramSource
+from costmodel.kernels.metaschedule.programs._source import (
+    ProgramSource,
+    call_on_json,
+    is_python_place,
+    module_in,
+    read_module,
+    require_tvm,
+)
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
@@ -117,10 +125,16 @@ def read_calls(place: str) -> list[ModuleCall]:
         CostModelError: If there is no such module, it has no such function, or the function branches.
         MissingExtraError: If TVM is not installed.
     """
-    from costmodel.kernels.metaschedule.programs._source import read_module
+    require_tvm("Reading a module")
+    if is_python_place(place):
+        return calls_of(*read_module(place))
+    return call_on_json(Path(place), _calls_in_json)
 
-    module, function = read_module(place)
-    return calls_of(module, function)
+
+def _calls_in_json(text: str, place: str) -> list[ModuleCall]:
+    import tvm
+
+    return calls_of(module_in(tvm.ir.load_json(text), place))
 
 
 def calls_of(module: Any, function: str = "") -> list[ModuleCall]:

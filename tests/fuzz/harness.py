@@ -21,13 +21,13 @@ from typing import Any
 import costmodel
 from costmodel.__main__ import run_program
 from costmodel.collector.runners._watched_service import LatencyLog
-from costmodel.dataset.importers import _trace_worker
 from costmodel.dataset.publish._card import read_card_header
 from costmodel.dataset.splits._file import read_split
 from costmodel.dataset.table._read import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._config import EvaluationConfig
 from costmodel.kernels.cuda._family import CudaFamily
+from costmodel.kernels.metaschedule import _apart
 from costmodel.kernels.metaschedule.programs._source import ProgramSource
 from costmodel.planner.placement._problem import read_placed_nodes, read_placement
 from costmodel.search._dispatch import load_dispatch_table
@@ -129,7 +129,7 @@ def load_modules(names: Iterable[str]) -> None:
         with contextlib.suppress(ImportError):  # what only a package that is loaded otherwise can import
             importlib.import_module(name)
     if "tvm" in sys.modules:
-        _trace_worker._start = ForkedWorker
+        _apart._start = ForkedWorker
     gc.collect()
     caches = [each for each in gc.get_objects() if type(each) is functools._lru_cache_wrapper]
     _CACHES[:] = [each for each in caches if each.__module__.startswith("costmodel") and _is_of_input(each)]
@@ -142,9 +142,9 @@ def _is_of_input(cache: Any) -> bool:
 
 
 class ForkedWorker:
-    """A worker for traces that is forked from here, where TVM is loaded, as ``TraceWorker`` uses its process.
+    """A process for ``call_apart`` that is forked from here, where TVM is loaded.
 
-    To load TVM takes most of the time of a command that reads traces.
+    To load TVM takes most of the time of a command that reads programs or traces.
     """
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class ForkedWorker:
             os.closerange(3, 1024)  # a pipe ends once all of its ends are closed
             resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
             sys.stdin = os.fdopen(0)
-            _trace_worker._serve()
+            _apart._serve()
             os._exit(0)
         os.close(questions[0])
         os.close(answers[1])

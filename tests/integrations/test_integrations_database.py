@@ -1,3 +1,4 @@
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -184,3 +185,37 @@ def test_what_tvm_cannot_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
         rewrite_lines(path, [json.dumps(each).encode() for each in damaged])
         with pytest.raises(CostModelError, match=r"tuned.jsonl must be a database of programs and traces of"):
             Database(path, on_h100()).get_all_tuning_records()
+
+
+def end_tvm(entry: dict[str, Any]) -> None:
+    """Let an array hold itself, or put a null where TVM follows a pointer."""
+    if entry["type"] == "program":
+        document = json.loads(base64.b64decode(entry["fields"][1])[8:])  # behind its length
+        nodes = enumerate(document["nodes"])
+        at, data = next((at, node["data"]) for at, node in nodes if node["type"] == "ffi.Array")
+        data.insert(0, at)
+        altered = json.dumps(document).encode()
+        entry["fields"][1] = base64.b64encode(len(altered).to_bytes(8, "little") + altered).decode()
+    else:
+        fuse = next(instruction for instruction in entry["trace"][0] if instruction[0] == "Fuse")
+        fuse[2][0] = None
+
+
+@pytest.mark.parametrize("kind", ["program", "measured"])
+def test_what_others_wrote_cannot_end_this_process(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a.jsonl"
+    add(Database(path, on_h100()), 1e-3)
+    entries = [json.loads(line) for _, line in SharedLineFile(path, "the database").read_new()]
+    end_tvm(next(entry for entry in entries if entry["type"] == kind))
+    rewrite_lines(path, [json.dumps(entry).encode() for entry in entries])
+    with pytest.raises(CostModelError, match=r"a.jsonl must be .*TVM ended its process \(SIG.*Tune with"):
+        Database(path, on_h100()).best_for(matmul())
+
+
+def test_what_this_process_wrote_is_not_opened_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("costmodel.integrations.tvm._database.call_apart", None)
+    database = Database(tmp_path / "a.jsonl", on_h100())
+    add(database, 1e-3)
+    assert database.best_for(matmul()).latency_s == 1e-3

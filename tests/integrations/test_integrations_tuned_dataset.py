@@ -75,7 +75,7 @@ def test_a_line_that_tvm_cannot_apply_costs_itself_only(tuned: Path, tmp_path: P
     source = read_source(path)
     assert len(source.measurements) == len(measured) - 4
     assert [reject.reason.partition(",")[0] for reject in source.rejects] == [
-        "TVM must be able to apply a trace",
+        "a trace must be one that TVM applies",
         "the target of a measurement must be of kind cuda",
         "a measurement must stand behind its program",
         "latencies must be finite and at least one nanosecond",

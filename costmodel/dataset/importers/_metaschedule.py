@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
+from costmodel.dataset.importers._apply_traces import TraceApplier
 from costmodel.dataset.importers._metaschedule_traces import (
     ForeignKernels,
     OurKernels,
     ReplayDiffersError,
     TraceReader,
 )
-from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._base import (
     InputFile,
     LowerTraces,
@@ -49,10 +49,10 @@ _TARGETS = {"cuda": ("cuda",), "hip": ("rocm", "hip"), "xpu": (), "cpu": ("llvm"
 
 def read_metaschedule(file: InputFile, options: ReadOptions) -> FileContents:
     """Read a database; see ``_entries``."""
-    return FileContents.of(file.path, _entries(file.path, options, TraceWorker.shared()))
+    return FileContents.of(file.path, _entries(file.path, options, TraceApplier()))
 
 
-def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
+def _entries(path: Path, options: ReadOptions, applier: TraceApplier) -> Iterator[Measurement | Reject]:
     """Read a database, one record at a time.
 
     A record becomes a config of our space where its program is one of ours (as the platform's file says, or
@@ -63,7 +63,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
         path: The file of the records; that of the programs stands beside it.
         options: Where it was measured, workloads whose programs to look for, which needs TVM, and which
             traces to lower.
-        worker: The process that applies traces.
+        applier: Applies traces.
 
     Raises:
         CostModelError: A file cannot be read, nothing says the platform, no program is as named, or TVM makes
@@ -76,7 +76,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
     kind = where.platform.device.kind
     target = find_target_kind(where.platform.device)
     names = _names(where.workloads, options.workloads) if target else {}
-    programs = _programs(_beside(path), names, target, _lowered(options.lower_traces, kind), worker)
+    programs = _programs(_beside(path), names, target, _lowered(options.lower_traces, kind), applier)
     if names and not any(program and program.ours for program in programs):
         raise CostModelError(
             f"One of the {len(programs)} programs of {path} must be one of the given workloads, but none "
@@ -161,7 +161,7 @@ def _programs(
     names: Mapping[str, Workload],
     kind: TargetKind | None,
     lowered: tuple[bool, bool],
-    worker: TraceWorker,
+    applier: TraceApplier,
 ) -> list[TraceReader | None]:
     """Return the programs in order, with what of them is lowered; None where a line is damaged."""
     programs: list[TraceReader | None] = []
@@ -171,8 +171,8 @@ def _programs(
                 case [str(program), str(text)]:
                     ours = None
                     if kind and program in names:
-                        ours = OurKernels(names[program], kind, worker)
-                    programs.append(TraceReader(ForeignKernels(program, text, worker), ours, *lowered))
+                        ours = OurKernels(names[program], kind, applier)
+                    programs.append(TraceReader(ForeignKernels(program, text, applier), ours, *lowered))
                 case _:
                     programs.append(None)
         except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from costmodel.dataset.importers._trace_worker import TraceWorker
+from costmodel.dataset.importers._apply_traces import TraceApplier
 from costmodel.dataset.sources._entry import EntryError, to_decision, to_factors
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import InvalidConfigError
@@ -138,11 +138,11 @@ class OurKernels:
     Args:
         workload: The workload that the program is.
         kind: Kind of device.
-        worker: The process that applies traces.
+        applier: Applies traces.
     """
 
-    def __init__(self, workload: Workload, kind: TargetKind, worker: TraceWorker) -> None:
-        self._space, self._kind, self._worker = open_space(workload, kind), kind, worker
+    def __init__(self, workload: Workload, kind: TargetKind, applier: TraceApplier) -> None:
+        self._space, self._kind, self._applier = open_space(workload, kind), kind, applier
         self._foreign_sketches: set[Decision] = set()
 
     def read(self, trace: Any, sketch: Decision) -> Config | None:
@@ -163,7 +163,7 @@ class OurKernels:
 
     def applied(self, trace: Any) -> Config | None:
         """Return the config that TVM applies; None where it cannot, or where it is of no sketch of ours."""
-        return self._worker.read(self._space.workload, self._kind, trace)
+        return self._applier.read(self._space.workload, self._kind, trace)
 
     def candidate(self, config: Config, *, lower: bool) -> Candidate:
         """The candidate of a config, lowered for its launches where that is asked for and can be done."""
@@ -181,16 +181,16 @@ class ForeignKernels:
     Args:
         structural_hash: First column of the program's row.
         text: Second column.
-        worker: The process that applies traces.
+        applier: Applies traces.
     """
 
-    def __init__(self, structural_hash: str, text: str, worker: TraceWorker) -> None:
+    def __init__(self, structural_hash: str, text: str, applier: TraceApplier) -> None:
         self._workload = Workload(f"metaschedule.p{content_id(text)}", {}, "")
-        self._program, self._worker = (structural_hash, text), worker
+        self._program, self._applier = (structural_hash, text), applier
 
     def applied(self, trace: Any, config: Config) -> Config:
         """The config that TVM applies; ``config``, which was read, where it cannot replay the trace."""
-        replayed = self._worker.replay(self._program, trace) if find_spec("tvm") else None
+        replayed = self._applier.replay(self._program, trace) if find_spec("tvm") else None
         if replayed is None:
             return config
         # Versions of TVM write the same instructions differently.
@@ -198,7 +198,7 @@ class ForeignKernels:
 
     def candidate(self, config: Config, trace: Any, *, lower: bool) -> Candidate:
         """The candidate of a config, lowered for its launches where that is asked for and can be done."""
-        launches = self._worker.lower(self._program, trace) if lower else ()
+        launches = self._applier.lower(self._program, trace) if lower else ()
         return Candidate(self._workload, "metaschedule-trace", config, launches)
 
 

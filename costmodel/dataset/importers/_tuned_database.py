@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from costmodel.dataset.importers._apply_traces import TraceApplier
 from costmodel.dataset.importers._metaschedule import NO_REASON
 from costmodel.dataset.importers._metaschedule_traces import ForeignKernels, config_of_trace
-from costmodel.dataset.importers._trace_worker import TraceWorker
 from costmodel.dataset.sources._base import InputFile, ReadOptions, find_named_device, find_platform_file
 from costmodel.dataset.sources._entry import EntryError, to_seconds, to_utc
 from costmodel.dataset.sources._source import FileContents, Origin, Reject
@@ -67,10 +67,10 @@ def read_tuned_database(file: InputFile, options: ReadOptions) -> FileContents:
     Raises:
         CostModelError: The file is damaged before its last line.
     """
-    return FileContents.of(file.path, _entries(file.path, options, TraceWorker.shared()))
+    return FileContents.of(file.path, _entries(file.path, options, TraceApplier()))
 
 
-def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[Measurement | Reject]:
+def _entries(path: Path, options: ReadOptions, applier: TraceApplier) -> Iterator[Measurement | Reject]:
     origin, found = Origin.of(path), find_platform_file(path, options.platform)
     programs: dict[str, tuple[str, str]] = {}
     devices: dict[str, Device] = {}
@@ -91,7 +91,7 @@ def _entries(path: Path, options: ReadOptions, worker: TraceWorker) -> Iterator[
             continue
         try:
             platform = _platform(entry, found.platform.device if found else devices.get(entry.device), origin)
-            yield _measurement(entry, programs, platform, worker, visits)
+            yield _measurement(entry, programs, platform, applier, visits)
         except EntryError as error:
             yield origin.reject(str(error), line.decode(errors="replace"), number)
 
@@ -100,7 +100,7 @@ def _measurement(
     entry: _Measured,
     programs: dict[str, tuple[str, str]],
     platform: Platform,
-    worker: TraceWorker,
+    applier: TraceApplier,
     visits: dict[tuple[str, str], int],
 ) -> Measurement:
     """Make the measurement of an entry; the second of one kernel on one platform is a visit of its own.
@@ -111,7 +111,7 @@ def _measurement(
     if entry.program not in programs:
         raise EntryError("a measurement must stand behind its program")
     latencies_s = tuple(to_seconds(latency, 1.0, "latencies") for latency in entry.latencies_s)
-    candidate = _candidate(entry, programs[entry.program], platform.device.kind, worker)
+    candidate = _candidate(entry, programs[entry.program], platform.device.kind, applier)
     key = candidate.candidate_id, platform.platform_id
     visits[key] = visits.get(key, -1) + 1
     return Measurement(
@@ -127,13 +127,13 @@ def _measurement(
 
 
 def _candidate(
-    entry: _Measured, program: tuple[str, str], kind: DeviceKind, worker: TraceWorker
+    entry: _Measured, program: tuple[str, str], kind: DeviceKind, applier: TraceApplier
 ) -> Candidate:
     """Make the candidate of a trace: of the program's space where TVM can tell it, else a foreign one."""
     config = config_of_trace(entry.trace)  # also keeps what is no trace away from TVM
     has_tvm = find_spec("tvm") is not None
-    ours = worker.recognise(program, kind, entry.trace) if has_tvm and kind in ("cuda", "cpu") else None
-    return ours or ForeignKernels(*program, worker).candidate(config, entry.trace, lower=has_tvm)
+    ours = applier.recognise(program, kind, entry.trace) if has_tvm and kind in ("cuda", "cpu") else None
+    return ours or ForeignKernels(*program, applier).candidate(config, entry.trace, lower=has_tvm)
 
 
 def _platform(entry: _Measured, known: Device | None, origin: Origin) -> Platform:

@@ -16,8 +16,9 @@ from tvm.s_tir import meta_schedule as ms
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._program import drop_host, program_key, target_json
+from costmodel.kernels.metaschedule._apart import call_apart
 from costmodel.kernels.metaschedule._choices import plain_json
-from costmodel.kernels.metaschedule._database_json import record_fields
+from costmodel.kernels.metaschedule._database_json import check_program, check_record, record_fields
 from costmodel.reading import refusing
 from costmodel.records._line_file import SharedLineFile
 from costmodel.records._platform import Device, Isolation, Platform
@@ -135,8 +136,9 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     One file holds measurements of any programs on any devices, targets and SM budgets; a database shows
     MetaSchedule those of its own platform alone, and a query those of its target alone. Several processes may
-    tune into one file at once; each sees what the others found. A line that a killed process left torn is
-    moved out of the way, see ``SharedLineFile``.
+    tune into one file at once; each sees what the others found. What others wrote is opened in a process that
+    TVM may end first, see ``call_apart``. A line that a killed process left torn is moved out of the way, see
+    ``SharedLineFile``.
 
     Args:
         path: The file; its name ends in ``.jsonl``. Made if it is not there.
@@ -158,6 +160,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         self._programs: dict[str, Any] = {}
         self._devices: set[Device] = set()
         self._measured: list[MeasuredEntry] = []
+        self._written: set[int] = set()  # hashes of lines of this process, which need no check
+        self._foreign: set[int] = set()  # ids of entries of others
         self._records: dict[int, Any] = {}  # by id of the entry, which is kept: each takes ms to make
         self._refresh()
 
@@ -172,7 +176,7 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         key = program_key(mod)
         if key not in self._programs:
             workload = ms.database.Workload(mod)
-            self._lines.append([encode_entry(ProgramEntry(key, plain_json(workload.as_json())))])
+            self._append(ProgramEntry(key, plain_json(workload.as_json())))
             self._programs[key] = workload
         return self._programs[key]
 
@@ -195,8 +199,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
             measured_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.commit_workload(record.workload.mod)
-        new = [] if platform.device in self._devices else [encode_entry(DeviceEntry(platform.device))]
-        self._lines.append([*new, encode_entry(entry)])
+        new = [] if platform.device in self._devices else [DeviceEntry(platform.device)]
+        self._append(*new, entry)
         self._refresh()
 
     def get_top_k(self, workload: Any, top_k: int) -> list[Any]:
@@ -244,6 +248,11 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
         self._refresh()
         return len(self._own(self._measured))
 
+    def _append(self, *entries: Entry) -> None:
+        lines = [encode_entry(entry) for entry in entries]
+        self._written.update(map(hash, lines))
+        self._lines.append(lines)
+
     def _refresh(self) -> None:
         """Read what was appended since, by whomever."""
         for _, line in self._lines.read_new():
@@ -255,10 +264,13 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
                 ) from None
             if isinstance(entry, MeasuredEntry):
                 self._measured.append(entry)
+                if hash(line) not in self._written:
+                    self._foreign.add(id(entry))
             elif isinstance(entry, DeviceEntry):
                 self._devices.add(entry.device)
             elif entry.key not in self._programs:
-                with refusing(self._lines.path, *_READABLE):
+                with refusing(self._lines.path, *_READABLE, form="tvm-database"):
+                    call_apart(check_program, entry.fields)
                     self._programs[entry.key] = ms.database.Workload.from_json(entry.fields)
 
     def _own(self, entries: Sequence[MeasuredEntry]) -> list[MeasuredEntry]:
@@ -269,8 +281,10 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     def _record(self, entry: MeasuredEntry) -> Any:
         if id(entry) not in self._records:
-            with refusing(self._lines.path, *_READABLE):
+            with refusing(self._lines.path, *_READABLE, form="tvm-database"):
                 workload = self._programs[entry.program]
+                if id(entry) in self._foreign:
+                    call_apart(check_record, plain_json(workload.as_json()), entry.fields)
                 self._records[id(entry)] = ms.database.TuningRecord.from_json(entry.fields, workload)
         return self._records[id(entry)]
 

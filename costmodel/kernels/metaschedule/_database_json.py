@@ -62,6 +62,21 @@ def record_fields(record: Any) -> list[Any]:
     return fields
 
 
+def check_program(row: list[Any]) -> None:
+    """Let TVM read the row of a program, and go through what it is. Call it apart: see ``call_apart``."""
+    import tvm
+    from tvm.s_tir import meta_schedule as ms
+
+    tvm.s_tir.Schedule(ms.database.Workload.from_json(row).mod)
+
+
+def check_record(row: list[Any], fields: list[Any]) -> None:
+    """Let TVM read a record of the program of a row, and apply its trace; see ``check_program``."""
+    from tvm.s_tir import meta_schedule as ms
+
+    ms.database.TuningRecord.from_json(fields, ms.database.Workload.from_json(row))
+
+
 def _entry(workload: Workload) -> Any:
     from tvm.s_tir import meta_schedule as ms
 

@@ -1,22 +1,24 @@
 """A tensor program of the user's as a kernel source, and how it is read from a file."""
 
-import importlib.util
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.failures import last_line
 from costmodel.files import check_not_open_to_all
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._reference import tolerance_of
+from costmodel.kernels.metaschedule._apart import call_apart
 from costmodel.kernels.metaschedule._source import TvmSource, compile_candidate
-from costmodel.reading import MOST_BYTES, detect, is_file, read_text
+from costmodel.reading import MOST_BYTES, detect, is_file, read_text, refusing
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import TargetKind
 from costmodel.records._program_facts import ProgramFacts
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
     from costmodel.kernels.metaschedule.programs._space import ProgramSpace
 
 
+T = TypeVar("T")
+
+_JSON = "a program as tvm.ir.save_json writes it"
+_SAVE_AGAIN = "Write it again with the version of TVM that is installed."
 _SEED = 20260
 # Integers of 8 bits are data; wider ones may be positions in other arrays, of which the first two are safe.
 _SMALL_INTEGERS, _WIDE_INTEGERS = (-4, 5), (0, 2)
@@ -193,7 +199,12 @@ def _random(
 
 def is_program_place(place: str) -> bool:
     """Whether a text names a program in a file: ``program.py:name``, or JSON that TVM wrote."""
-    return ".py:" in place or (place.endswith(".json") and _is_graph(Path(place)))
+    return is_python_place(place) or (place.endswith(".json") and _is_graph(Path(place)))
+
+
+def is_python_place(place: str) -> bool:
+    """Whether a place is a name in a file of Python; else it is a file of JSON."""
+    return ".py:" in place
 
 
 def load_program(place: str) -> Any:
@@ -208,39 +219,84 @@ def load_program(place: str) -> Any:
         CostModelError: There is no such file or name, or it holds no such program.
         MissingExtraError: TVM is not installed.
     """
-    found, function = _read(place, "Tuning a tensor program")
-    return _module_of(found, place, function)
+    require_tvm("Tuning a tensor program")
+    if is_python_place(place):
+        return _module_of(*_from_python(place), place)
+    import tvm
+
+    return tvm.ir.load_json(call_on_json(Path(place), checked_program))
+
+
+def checked_program(text: str, place: str) -> str:
+    """The program in the JSON of a file, as JSON again, once TVM went all ways through it that tuning goes.
+
+    Raises:
+        CostModelError: It is none that can be scheduled.
+    """
+    import tvm
+
+    module = _module_of(tvm.ir.load_json(text), "", place)
+    program = str(tvm.ir.save_json(module))
+    ProgramSource.of(module)
+    for kind in get_args(TargetKind):
+        with suppress(Exception):  # it may be for one kind of device only
+            _open_space(program, kind)
+    with suppress(Exception):
+        tvm.compile(module, target="llvm")
+    return program
 
 
 def read_module(place: str) -> tuple[Any, str]:
     """The ``tvm.IRModule`` in a file as it is, and the name of its function that the place has; or no name.
 
     Args:
-        place: ``program.py:module``, ``program.py:module:function``, or JSON of ``tvm.ir.save_json``.
+        place: ``program.py:module`` or ``program.py:module:function``.
 
     Raises:
         CostModelError: There is no such file or name, or it holds no module.
         MissingExtraError: TVM is not installed.
     """
-    found, function = _read(place, "Reading a module")
+    require_tvm("Reading a module")
+    found, function = _from_python(place)
+    return module_in(found, place), function
+
+
+def module_in(found: Any, place: str) -> Any:
+    """What was found at a place, if it is a ``tvm.IRModule``.
+
+    Raises:
+        CostModelError: It is none.
+    """
     import tvm
 
     if not isinstance(found, tvm.IRModule):
         raise CostModelError(f"{place} must be a tvm.IRModule, but is a {type(found).__name__}.")
-    return found, function
+    return found
 
 
-def _read(place: str, purpose: str) -> tuple[Any, str]:
-    """What is in a file, and the name of a function in it; empty if the place has none."""
-    try:
-        import tvm
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(purpose, "tvm") from error
-    file, _, names = place.partition(".py:")
-    if not names:
-        return _from_json(Path(place), tvm.ir.load_json), ""
-    name, _, function = names.partition(":")
-    return _from_python(Path(f"{file}.py"), name), function
+def require_tvm(purpose: str) -> None:
+    """Check that TVM is installed.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
+    if find_spec("tvm") is None:
+        raise MissingExtraError(purpose, "tvm")
+
+
+def call_on_json(path: Path, function: Callable[[str, str], T]) -> T:
+    """Call a function, in a process that TVM may end, with what ``tvm.ir.save_json`` wrote into a file.
+
+    Args:
+        path: The file.
+        function: See ``call_apart``; it takes the text and the name of the file.
+
+    Raises:
+        CostModelError: The file cannot be read, or TVM cannot read it.
+    """
+    text = read_text(path, _JSON, most_bytes=MOST_BYTES)
+    with refusing(path, _JSON, _SAVE_AGAIN, form="tvm-program"):
+        return call_apart(function, text, str(path))
 
 
 def _is_graph(path: Path) -> bool:
@@ -251,33 +307,26 @@ def _is_graph(path: Path) -> bool:
     return found is not None and found.key == "tvm-program"
 
 
-def _from_json(path: Path, load: Any) -> Any:
-    try:
-        return load(read_text(path, "a program as tvm.ir.save_json writes it", most_bytes=MOST_BYTES))
-    except Exception as error:
-        raise CostModelError(
-            f"{path} must be a program as tvm.ir.save_json writes it, but cannot be read: {last_line(error)}"
-        ) from error
-
-
-def _from_python(path: Path, name: str) -> Any:
-    """What a name stands for once a file was run."""
-    spec = importlib.util.spec_from_file_location(f"costmodel_program_{path.stem}", path)
+def _from_python(place: str) -> tuple[Any, str]:
+    """What a name stands for once a file was run, and the name of a function in it; empty if it has none."""
+    file, _, names = place.partition(".py:")
+    path, (name, _, function) = Path(f"{file}.py"), names.partition(":")
+    spec = spec_from_file_location(f"costmodel_program_{path.stem}", path)
     if not is_file(path) or spec is None or spec.loader is None:
         raise CostModelError(f"{path} must be a Python file, but there is none.")
     check_not_open_to_all(path)
-    module = importlib.util.module_from_spec(spec)
+    module = module_from_spec(spec)
     sys.modules[spec.name] = module  # TVMScript looks up the source of its functions there
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise CostModelError(f"{path} must run, but raises {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         raise CostModelError(f"{path} must define {name}, but does not.")
-    return getattr(module, name)
+    return getattr(module, name), function
 
 
-def _module_of(found: Any, place: str, function: str) -> Any:
+def _module_of(found: Any, function: str, place: str) -> Any:
     import tvm
 
     functions = {"main": found} if isinstance(found, tvm.tirx.PrimFunc) else {}
