@@ -174,6 +174,10 @@ class ForkedWorker:
         if self.poll() is None:
             os.kill(self._id, signal.SIGKILL)
 
+    def wait(self, _: float) -> None:
+        """Wait for its end, which the closed end of its pipe has told."""
+        self._wait(0)
+
     def communicate(self) -> None:
         """Wait for its end."""
         for pipe in (self.stdin, self.stdout):
