@@ -25,7 +25,8 @@ from sweep import CpuParts, GpuParts, Precompile, Sweep, describe
 
 SMS = (8, 16, 32, 64, 96, 132)
 COLD_ON, COLD_EVERY = (32, 132), 6  # parts on which every so-many-th product is timed with a cold L2 too
-PROGRAMS = (16, 32)  # grids of persistent kernels, beside that of the whole GPU
+PROGRAMS = (16, 32)  # grids of a persistent kernel, beside that of the whole GPU
+MOST_PERSISTENT = 4
 SLOWEST_S = 90.0  # of a product; then its process is taken to hang
 THREADS = {"ahead": 13, "time": 4}  # that compile, of 16 cores a GPU
 PERSISTENT = "triton::mm_persistent_tma"
@@ -59,9 +60,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def calls_of(args: argparse.Namespace) -> list[Call]:
-    """The products of the shard: those of the judged networks first, cheap ones and dear ones in turn."""
+    """The products of the shard: those of the judged networks first, float32 last."""
     shard, shards = map(int, args.shard.split("/"))
     calls = distinct_calls([*JUDGED.values(), *MORE.values()])
+    calls.sort(key=lambda call: call.dtype == "float32")  # which take long to compile
     if args.device == "cpu":  # where Inductor has several candidates for these alone
         calls = [each for each in calls if each.operator == "bmm" and each.dtype == "float32"]
     return calls[shard::shards][: args.most]
@@ -122,6 +124,15 @@ def compile_call(call: Call, sweep: Sweep, device: str) -> None:
         compiled(*call.inputs(device))
 
 
+def compiles_soon(choice: Any, dtype: str) -> bool:
+    """Whether a kernel is made in seconds: large blocks on CUDA cores take a minute, and are slow."""
+    options = choice.params.to_kwargs()
+    if dtype != "float32" or "BLOCK_M" not in options:
+        return True
+    sums = options["BLOCK_M"] * options["BLOCK_N"] / (32 * options["num_warps"])
+    return bool(sums <= 64 and options["BLOCK_K"] <= 64)
+
+
 @contextmanager
 def all_candidates(sweep: Sweep) -> Iterator[None]:
     """Let Inductor see more configs of its templates, and persistent kernels with fewer programs."""
@@ -139,11 +150,13 @@ def all_candidates(sweep: Sweep) -> Iterator[None]:
             sweep.product = product = read_product(inputs, operator)
             if product is None:
                 return choices
-            choices += more_choices(choices, product.m, product.n, product.k)
-            persistent = [each for each in choices if each.template.uid == PERSISTENT]
-            return choices + [
-                with_options(each, {"NUM_SMS": programs}) for each in persistent[:3] for programs in PROGRAMS
+            plain = [each for each in choices if each.template.uid != PERSISTENT]
+            plain += more_choices(plain, product.m, product.n, product.k)
+            persistent = [each for each in choices if each.template.uid == PERSISTENT][:MOST_PERSISTENT]
+            fewer = [
+                with_options(each, {"NUM_SMS": programs}) for each in persistent[:1] for programs in PROGRAMS
             ]
+            return [each for each in (*plain, *persistent, *fewer) if compiles_soon(each, product.dtype)]
 
     with V.set_choices_handler(All()):
         yield

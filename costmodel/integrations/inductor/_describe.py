@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from costmodel.integrations.inductor._analytic import Kernel, Product
+from costmodel.products._product import Kernel, Product
 
 if TYPE_CHECKING:
     from torch._inductor.kernel_inputs import KernelInputs

@@ -1,0 +1,136 @@
+"""Inductor's choice of kernels for matrix products, of which a model keeps few."""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch._inductor.choices import InductorChoices
+
+from costmodel.integrations.inductor._describe import read_kernel, read_product
+from costmodel.integrations.inductor._models import RanksProducts
+from costmodel.integrations.inductor._more_configs import more_choices, with_options
+from costmodel.integrations.inductor._shortlist import settle, shortlist
+from costmodel.integrations.inductor._timings import ProductTimings
+from costmodel.products._product import Kernel, Product
+from costmodel.records._platform import Platform
+
+_PERSISTENT = ("persistent", "tma")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """For what is compiled, and how kernels are chosen.
+
+    Attributes:
+        platform: The device, and the SMs that are granted on it.
+        keep: How many candidates of a product are compiled and timed; 0: none is timed.
+        model: Ranks candidates.
+        timings: Has what was timed before, and keeps what is timed.
+    """
+
+    platform: Platform
+    keep: int
+    model: RanksProducts
+    timings: ProductTimings
+
+    @property
+    def identity(self) -> str:
+        """What tells kernels that were chosen by this plan from others."""
+        return f"costmodel/{self.platform.name}/{self.keep}/{self.model.identity}"
+
+    @property
+    def sms(self) -> int:
+        """Granted SMs."""
+        return self.platform.sms_granted
+
+    def choose(self, product: Product, kernels: Sequence[Kernel]) -> list[int]:
+        """Return positions of the kernels to time, or of the one to take."""
+        seconds = self.model.predict_seconds(product, kernels, self.sms, self.platform.device.name)
+        of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
+        chosen = shortlist(seconds, of_library, self.keep)
+        if len(chosen) == 1:
+            return chosen
+        known = self.timings.known(product, self.platform)
+        if all(kernels[i] in known for i in chosen):
+            count("products answered by the store", 1)
+            settled = settle({i: known[kernels[i]] for i in chosen})
+            return [min(settled, key=settled.__getitem__)]
+        return chosen
+
+
+class SmChoices(InductorChoices):  # type: ignore[misc]
+    """Inductor's choices, of whose candidates for a product a plan keeps few.
+
+    Whatever it does not know (symbolic shapes, other operators, other devices) is left to Inductor.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+
+    def uuid(self) -> str:
+        """Return what tells these choices from others in Inductor's caches."""
+        return self.plan.identity
+
+    def _finalize_template_configs(
+        self,
+        template_choices: Any,
+        kernel_inputs: Any,
+        templates: Any,
+        op_name: str,
+        kwarg_overrides: Any = None,
+    ) -> Any:
+        choices = super()._finalize_template_configs(
+            template_choices, kernel_inputs, templates, op_name, kwarg_overrides
+        )
+        product = _readable(choices, kernel_inputs, op_name)
+        return choices if product is None else self._shortened(choices, product)
+
+    def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
+        choices = [*choices, *more_choices(choices, product.m, product.n, product.k)]
+        kernels = [read_kernel(each) for each in choices]
+        unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
+        known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
+        kept = self.plan.choose(product, [kernel for _, kernel in known]) if known else []
+        count("products", 1)
+        count("candidates", len(choices))
+        count("unknown templates", len(unknown))
+        rest = unknown if self.plan.keep else []
+        count("kept", len(kept) + len(rest))
+        return [self._for_part(*known[i]) for i in kept] + rest
+
+    def _for_part(self, choice: Any, kernel: Kernel) -> Any:
+        """Return the choice with as many programs as the part has SMs, where it says how many there are."""
+        return with_options(choice, {"NUM_SMS": self.plan.sms}) if kernel.kind in _PERSISTENT else choice
+
+
+def _readable(choices: Sequence[Any], inputs: Any, operator: str) -> Product | None:
+    """The product whose candidates can be ranked; None, which is counted, for others."""
+    if inputs.device_type != "cuda":
+        count(f"left to Inductor: device {inputs.device_type}", 1)
+        return None
+    if len(choices) < 2:
+        count("left to Inductor: one candidate", 1)
+        return None
+    product = read_product(inputs, operator)
+    if product is None:
+        count(f"left to Inductor: {operator} of unknown sizes or types", 1)
+    return product
+
+
+_counts: Counter[str] = Counter()
+_counting = threading.Lock()
+
+
+def count(what: str, times: int) -> None:
+    """Count what became of a product or a candidate."""
+    with _counting:
+        _counts[what] += times
+
+
+def report() -> dict[str, int]:
+    """Return how many products and candidates this process has seen, kept, timed, and left to Inductor."""
+    with _counting:
+        return {what: times for what, times in sorted(_counts.items()) if times}

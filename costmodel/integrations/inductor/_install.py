@@ -1,0 +1,89 @@
+"""Puts a plan into Inductor, for a while or until it is taken out."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._inductor import config, select_algorithm
+from torch._inductor.virtualized import V
+
+from costmodel.integrations.inductor._choices import Plan, SmChoices, count
+from costmodel.integrations.inductor._describe import read_kernel, read_product
+from costmodel.integrations.inductor._shortlist import settle
+
+# Timings must be taken by this process on its stream, and none be answered that other SMs gave: Inductor's
+# own caches of timings know no SMs. Settings that a version lacks are left out.
+_OPTIONS = {
+    "autotune_in_subproc": False,
+    "pipeline_max_autotune_gemm": False,
+    "autotune_local_cache": False,
+    "autotune_remote_cache": False,
+}
+
+
+@contextmanager
+def applied(plan: Plan) -> Iterator[None]:
+    """Let what this thread compiles meanwhile choose by a plan.
+
+    Compiled graphs are cached under the plan's identity, so that a change of SMs or model compiles anew.
+    """
+    _hook_up(select_algorithm.get_algorithm_selector_cache())
+    known = {name: value for name, value in _OPTIONS.items() if name in config.get_config_copy()}
+    with ExitStack() as stack:
+        stack.enter_context(config.patch(known))
+        stack.enter_context(torch.compiler.config.patch(cache_key_tag=plan.identity))
+        stack.enter_context(V.set_choices_handler(SmChoices(plan)))
+        yield
+
+
+def _hook_up(selector: Any) -> None:
+    """Add what Inductor calls as it selects; it does nothing in a thread without a plan."""
+    if _take_first not in selector.preprocessing_fns:
+        selector.preprocessing_fns.append(_take_first)
+    if _save not in selector.feedback_saver_fns:
+        selector.feedback_saver_fns.append(_save)
+    if "update_local_cache" not in vars(selector):
+        usual = selector.update_local_cache
+        # With its cache switched off, Inductor still overwrites the file of timings on the whole GPU.
+        selector.update_local_cache = lambda timings: None if _plan() else usual(timings)
+
+
+def _plan() -> Plan | None:
+    """Return the plan by which this thread compiles."""
+    choices = V.choices
+    return choices.plan if isinstance(choices, SmChoices) else None
+
+
+def _take_first(choices: list[Any]) -> list[Any]:
+    """Leave one of the candidates that no plan ranked, as of a convolution, if none may be timed."""
+    plan = _plan()
+    if plan is None or plan.keep or len(choices) < 2:
+        return choices
+    count("not ranked: the library's taken untimed", 1)
+    of_library = [each for each in choices if isinstance(each, select_algorithm.ExternKernelCaller)]
+    return (of_library or choices)[:1]
+
+
+def _save(milliseconds: dict[Any, float], operator: str, *_: Any) -> None:
+    """Keep what Inductor timed, then give candidates that are alike the same time: the first is taken."""
+    plan = _plan()
+    if plan is None:
+        return
+    count("rounds of timing", 1)
+    count("candidates timed", len(milliseconds))
+    for product, seconds in _by_product(milliseconds, operator).items():
+        plan.timings.keep(product, plan.platform, seconds)
+    milliseconds.update(settle(milliseconds))
+
+
+def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, dict[Any, float]]:
+    """Seconds by kernel, of the candidates that are known."""
+    found: dict[Any, dict[Any, float]] = {}
+    for choice, latency_ms in milliseconds.items():
+        known = choice.annotations.get("ktc")
+        product = None if known is None else read_product(known.inputs, operator)
+        kernel = None if known is None else read_kernel(known)
+        if product is not None and kernel is not None:
+            found.setdefault(product, {})[kernel] = latency_ms * 1e-3
+    return found
