@@ -23,6 +23,7 @@ from costmodel.dataset.publish._plots import write_plots
 from costmodel.dataset.sources._base import ReadOptions
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._files import (
+    SUMS_NAME,
     DataFiles,
     Partition,
     add_checksums,
@@ -78,6 +79,7 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
     header: CardHeader,
     options: ReadOptions | None = None,
     partition_by: Partition | None = None,
+    force: bool = False,
     track: Track = show_nothing,
 ) -> BuildReport:
     """Build a dataset. The same records give the same bytes, whatever the order of the files.
@@ -95,13 +97,14 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
         options: Information that files of other programs do not contain.
         partition_by: Give each ``device`` or ``workload`` a folder of its own, so that campaigns can be
             appended and each part can be read alone. Default: one file.
+        force: Replace a dataset that is there.
         track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: If a file cannot be read, no record can enter, or the folder cannot be written or has
-            a README.md that is not a dataset card.
+        CostModelError: If a file cannot be read, no record can enter, or the folder cannot be written, has a
+            dataset, or a README.md that is not a dataset card.
     """
-    _check_is_for_papers(out)
+    _check_is_free(out, force=force)
     describer = Describer()
     try:
         with DatasetWriter(out, partition_by) as writer:
@@ -177,12 +180,13 @@ def describe_file(
     return describer, len(examination.rejects)
 
 
-def merge_datasets(
+def merge_datasets(  # noqa: PLR0913 (one argument a knob)
     datasets: Sequence[str | Path],
     out: Path,
     *,
     header: CardHeader,
     partition_by: Partition | None = None,
+    force: bool = False,
     track: Track = show_nothing,
 ) -> BuildReport:
     """Merge datasets into one.
@@ -192,15 +196,16 @@ def merge_datasets(
         out: Output folder, created if missing.
         header: The author's part of the card.
         partition_by: As for ``build_dataset``.
+        force: As for ``build_dataset``.
         track: Reports progress. Default: no report.
 
     Raises:
-        CostModelError: If one of them is not a dataset, or the folder cannot be written.
+        CostModelError: If one of them is not a dataset, or the folder cannot be written or has a dataset.
     """
     for dataset in datasets:
         check_dataset(dataset)
     places = [find_dataset(dataset) for dataset in datasets]
-    return build_dataset(places, out, header=header, partition_by=partition_by, track=track)
+    return build_dataset(places, out, header=header, partition_by=partition_by, force=force, track=track)
 
 
 def _existing(source: str | Path) -> Path:
@@ -276,16 +281,23 @@ def _append(
     return _make_report(examination, folder)
 
 
-def _check_is_for_papers(out: Path) -> None:
-    """Check that a folder to write holds no card but a dataset's: another README.md is somebody's work.
+def _check_is_free(out: Path, *, force: bool) -> None:
+    """Check that a folder to write holds no dataset, and no card but a dataset's: both are somebody's work.
+
+    A dataset without checksums is what a build left that was cut off.
 
     Raises:
         CostModelError: It does.
     """
+    if is_dataset_folder(out) and exists(out / SUMS_NAME) and not force:
+        raise CostModelError(
+            f"A dataset must be written to a new folder, but {out} has one, which would be lost. Name "
+            "another, replace it (--force), or add to it: `costmodel dataset append`."
+        )
     if exists(out / CARD_NAME) and not is_dataset_folder(out):
         raise CostModelError(
-            f"A dataset must be written to a new folder or over another dataset, but {out} has a "
-            f"{CARD_NAME} and no measurements, and the card would replace that file. Name another folder."
+            f"A dataset must be written to a new folder, but {out} has a {CARD_NAME} and no measurements, "
+            "and a card would replace it. Name another folder."
         )
 
 

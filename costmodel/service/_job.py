@@ -1,6 +1,8 @@
 """Specification of a job: kernels to tune, or a campaign to measure."""
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -8,7 +10,7 @@ import msgspec
 
 from costmodel.arguments import MOST_SEED
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 from costmodel.reading import decode_json, exists, read_toml, refusing
 from costmodel.records._workload import Workload
 from costmodel.workloads._catalogue import catalogue
@@ -222,8 +224,24 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.network:
             entries = catalogue(self.network)
             return {each.workload.name: float(sum(each.networks.values())) for each in entries}
+        _check_once(self.workloads)
         return (
             dict(self.workloads) if isinstance(self.workloads, dict) else dict.fromkeys(self.workloads, 1.0)
+        )
+
+
+def _check_once(names: Iterable[str]) -> None:
+    """Check that each workload is named once, however it is spelt.
+
+    Raises:
+        CostModelError: One is named twice, or is none.
+    """
+    counts = Counter(Workload.parse(name).name for name in names)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise CostModelError(
+            f"A job must name each workload once, but names {shorten(', '.join(twice))} more than once. To "
+            f'give it more of the trials, weigh it in a job file: `[workloads]`, and `"{twice[0]}" = 2`.'
         )
 
 

@@ -17,7 +17,7 @@ def main() -> None:
         "Kernel Tuner", "To reproduce figures.", "See its DOI.", "None.", "MIT", "10.5281/zenodo.15364124"
     )
     files = sorted(options.caches.glob("*/*/*.json.gz"))
-    report = build_dataset(files, options.out, header=header)
+    report = build_dataset(files, options.out, header=header, force=True)
     print(report)
     counts = {"files": len(files), "entries": report.records, "rejected": sum(report.rejects.values())}
     options.json.write_text(json.dumps(counts) + "\n")

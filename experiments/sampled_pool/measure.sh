@@ -6,4 +6,4 @@ out=${1:?folder for the measurements}
 python=${PYTHON:-python}
 "$python" experiments/sampled_pool/draw_kernels.py configs/sampled-sm-budgets.toml --out "$out" --workers "$(nproc)"
 "$python" -m costmodel collect run configs/sampled-sm-budgets.toml --out "$out" --devices "${2:-1}"
-"$python" -m costmodel dataset build "$out/measurements.jsonl" --out "$out/dataset" --card configs/cards/sampled-sm-budgets.toml
+"$python" -m costmodel dataset build --force "$out/measurements.jsonl" --out "$out/dataset" --card configs/cards/sampled-sm-budgets.toml

@@ -51,7 +51,9 @@ def test_files_that_do_not_say_enough_are_told_the_rest(card: Path, tmp_path: Pa
     records = write_database(tmp_path / "db", fake_records())
 
     def build(file: Path, *options: object):
-        return costmodel("dataset", "build", file, "--out", tmp_path / "out", "--card", card, *options)
+        return costmodel(
+            "dataset", "build", file, "--out", tmp_path / "out", "--force", "--card", card, *options
+        )
 
     assert_refused(build(tmp_path / "t4.json"), "--platform platform.toml")
     platform = ("--platform", tmp_path / "platform.toml")

@@ -9,7 +9,7 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset, read_files
+from costmodel.dataset import CardHeader, build_dataset, load_dataset, merge_datasets, read_files
 from costmodel.dataset.publish._card import read_card_header
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
@@ -41,7 +41,7 @@ def test_same_records_same_bytes_in_whatever_order(tmp_path: Path, header: CardH
     assert contents(first.path).keys() == FILES
     assert first.sha256 == second.sha256
     assert (first.duplicates, second.duplicates) == (0, len(records) - 40)
-    build_dataset([half, rest], first.path, header=header)
+    build_dataset([half, rest], first.path, header=header, force=True)
     assert contents(first.path) == contents(second.path)
 
 
@@ -74,8 +74,32 @@ def test_rejects_are_written_with_their_reason_and_go_when_there_are_none(
     reject = msgspec.json.decode(line)
     assert reject["reason"] == reason
     assert msgspec.convert(reject["record"], Measurement) == bad
-    build_dataset([write_store(tmp_path / "b.jsonl", [good])], out, header=header)
+    build_dataset([write_store(tmp_path / "b.jsonl", [good])], out, header=header, force=True)
     assert not (out / "rejects.jsonl").exists()
+
+
+def test_a_dataset_is_replaced_where_that_is_asked_for(tmp_path: Path, header: CardHeader) -> None:
+    old, new = (write_store(tmp_path / f"{tile}.jsonl", [fake_measurement(tile=tile)]) for tile in (1, 2))
+    out = tmp_path / "out"
+    build_dataset([old], out, header=header)
+    before = contents(out)
+    other = build_dataset([new], tmp_path / "other", header=header).path
+    for write, source in ((build_dataset, new), (merge_datasets, other)):
+        with pytest.raises(CostModelError, match=r"out has one, .* \(--force\), or .* dataset append"):
+            write([source], out, header=header)
+        assert contents(out) == before
+    build_dataset([new], out, header=header, force=True)
+    assert contents(out) != before
+
+
+def test_what_a_build_left_that_was_cut_off_is_replaced(tmp_path: Path, header: CardHeader) -> None:
+    store = write_store(tmp_path / "a.jsonl", [fake_measurement()])
+    out = tmp_path / "out"
+    build_dataset([store], out, header=header)
+    before = contents(out)
+    (out / "SHA256SUMS").unlink()
+    build_dataset([store], out, header=header)
+    assert contents(out) == before
 
 
 def test_anyone_can_build_what_published_datasets_leave_out(tmp_path: Path, header: CardHeader) -> None:

@@ -191,13 +191,13 @@ def test_a_split_is_of_all_parts(parts: Path, single: Path) -> None:
 
 
 def test_another_layout_replaces_the_first(parts: Path, tmp_path: Path, store: Path) -> None:
-    build_dataset([store], parts, header=HEADER, partition_by="workload")
+    build_dataset([store], parts, header=HEADER, force=True, partition_by="workload")
     assert len(load_dataset(parts).measurements) == 84
     assert not list(parts.glob("measurements/device_name=*/*"))
-    build_dataset([store], parts, header=HEADER)
+    build_dataset([store], parts, header=HEADER, force=True)
     assert len(load_dataset(parts).measurements) == 84
     assert parquet(parts).keys() == {"measurements.parquet"}
-    build_dataset([store], parts, header=HEADER, partition_by="device")
+    build_dataset([store], parts, header=HEADER, force=True, partition_by="device")
     assert len(load_dataset(parts).measurements) == 84
     assert not (parts / "measurements.parquet").exists()
 

@@ -263,7 +263,9 @@ def test_a_network_weighs_its_workloads_by_their_calls():
         ({"workloads": NAMES, "network": "resnet50-n1"}, "but got workloads and network"),
         ({"campaign": "cpu-quick"}, "give `out`"),
         ({"workloads": ("matmul",)}, "Unknown workload"),
-        ({"workloads": NAMES[:1] * 2, "sms": (8, 8)}, "each once"),
+        ({"workloads": NAMES[:1], "sms": (8, 8)}, "each once"),
+        ({"workloads": NAMES[:1] * 2}, r"each workload once, but names .* `\[workloads\]`, and `\".* = 2`"),
+        ({"workloads": {"matmul-m016-n16-k16": 1.0, "matmul-m16-n16-k16": 2.0}}, "each workload once"),
     ],
 )
 def test_a_job_that_is_not_sound_is_refused(settings, told):

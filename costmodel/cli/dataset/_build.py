@@ -53,6 +53,9 @@ PartitionOption = Annotated[
 ]
 
 
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a dataset that is in the folder.")]
+
+
 def build(
     files: Annotated[
         list[Path],
@@ -70,6 +73,7 @@ def build(
     problem_size: ProblemSizeOption = None,
     lower_traces: LowerOption = "needed",
     partition_by: PartitionOption = None,
+    force: ForceOption = False,
     json: JsonOption = None,
 ) -> None:
     """Build a dataset: checked measurements in Parquet, with a card, pictures and checksums.
@@ -108,6 +112,7 @@ def build(
         header=read_card_header(card),
         options=options,
         partition_by=_by(partition_by),
+        force=force,
         track=track,
     )
     print_report(report)
@@ -124,6 +129,7 @@ def merge(
     out: OutOption,
     card: CardOption,
     partition_by: PartitionOption = None,
+    force: ForceOption = False,
     json: JsonOption = None,
 ) -> None:
     """Merge datasets into one, with a card of its own.
@@ -138,7 +144,12 @@ def merge(
     from costmodel.dataset.publish._card import read_card_header
 
     report = merge_datasets(
-        datasets, out, header=read_card_header(card), partition_by=_by(partition_by), track=track
+        datasets,
+        out,
+        header=read_card_header(card),
+        partition_by=_by(partition_by),
+        force=force,
+        track=track,
     )
     print_report(report)
     write_json(json, report)
