@@ -8,7 +8,7 @@ from costmodel.errors import CostModelError
 from costmodel.reading import check_place
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL
+    from sqlalchemy import URL, Engine, MetaData
 
 SQLITE_ENDINGS = (".db", ".sqlite", ".sqlite3")
 
@@ -54,3 +54,24 @@ def parse_database(place: str, what: str = "A database", *, endings: Sequence[st
     if url.drivername.partition("+")[0] == "sqlite" and url.database:
         check_place(url.database, what)
     return url.set(drivername="postgresql+psycopg2") if url.drivername == "postgresql" else url
+
+
+def is_database(place: object) -> bool:
+    """Tell whether a place is that of a database: a URL, or a path with an ending of SQLite's."""
+    return "://" in str(place) or Path(str(place)).suffix in SQLITE_ENDINGS
+
+
+_TRIES = 20
+
+
+def create_tables(metadata: "MetaData", engine: "Engine") -> None:
+    """Make tables. Of processes that do so at the same moment one is ahead, and the others look again."""
+    from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
+
+    for _ in range(_TRIES):
+        try:
+            return metadata.create_all(engine)
+        except (IntegrityError, OperationalError, ProgrammingError) as error:
+            if not isinstance(error, IntegrityError) and "already exists" not in str(error):
+                raise
+    return metadata.create_all(engine)

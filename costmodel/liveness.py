@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -169,6 +170,19 @@ def locked_byte(path: Path, position: int) -> Iterator[None]:
     with path.open("ab") as file:
         fcntl.lockf(file, fcntl.LOCK_EX, 1, position)  # until it is closed
         yield
+
+
+def take_byte(path: Path, position: int) -> Callable[[], None] | None:
+    """Lock a byte of a file, which is made if need be, until the function that is returned is called.
+
+    Returns:
+        None where another process, or other code of this one, has it.
+    """
+    file = _opened(path)
+    if not _take(file, range(position, position + 1)):
+        os.close(file)
+        return None
+    return partial(os.close, file)  # which lets go of it
 
 
 # More SMs than any device has: taking all of them, a process has the device to itself.

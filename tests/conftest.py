@@ -3,9 +3,10 @@
 import gc
 import shutil
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import postgres
 import pytest
 from fake_records import fake_measurements
 from hypothesis import HealthCheck, settings
@@ -101,3 +102,19 @@ def pool(records: list[Measurement]) -> Pool:
     """Those of them that were measured on 32 SMs."""
     platform = landscape_platform(32)
     return Pool([m.candidate for m in records if m.platform == platform], platform)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A database of a real PostgreSQL server."""
+    programs = postgres.programs()
+    if programs is None:
+        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
+    with postgres.server(programs) as url:
+        yield url.format("postgres")
+
+
+@pytest.fixture
+def postgres_place(postgres_url: str) -> str:
+    """The same, empty."""
+    return postgres.emptied(postgres_url)

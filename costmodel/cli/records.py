@@ -1,6 +1,7 @@
-"""``costmodel records``: what became of measurements in a record store."""
+"""``costmodel records``: carry measurements from store to store, and forget some."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from costmodel.records._forget import Forgotten
 
 app = CommandGroup()
+_STORE_HELP = "Record store: a `.jsonl` or `.db` file, or the URL of a database."
 
 
 @app.callback()
 def _group() -> None:
-    """Forget measurements of a record store, so that they are made again."""
+    """Carry measurements from one record store to another, or forget some, so that they are made again."""
 
 
 @app.command()
@@ -86,6 +88,73 @@ def forget(
     )
     _print_forgotten(found, dry_run)
     write_json(json, {"forgotten": len(found.measurements), "kept": found.kept, "moved_to": found.moved_to})
+
+
+@app.command("export")
+def export_(
+    store: Annotated[str, typer.Argument(metavar="STORE", help=_STORE_HELP)],
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="New `.jsonl` file to write.")],
+    *,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only of devices with this in their name.", show_default=False),
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only of this workload or kind of workload; `*` stands for any letters.",
+            show_default=False,
+        ),
+    ] = None,
+    software: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VERSION", help="Only made with this version. Can be repeated.", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Write the measurements of a store that meet all criteria to a file that an image can carry.
+
+    Examples:
+    - `costmodel records export timings.jsonl h100.jsonl --device H100 --software driver=580.159`
+    - `costmodel records export postgresql://host/tuning all.jsonl`
+    """
+    from costmodel.records._bundle import describe_place, export_bundle
+
+    found = export_bundle(
+        store, bundle, device=device, kernel=kernel, software=dict(map(_decision, software or []))
+    )
+    places = Counter(describe_place(each.platform) for each in found)
+    _print_places(f"{bundle}, measurements: {len(found)}", places)
+    write_json(json, {"measurements": len(found), "places": places})
+
+
+@app.command("import")
+def import_(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="What `export` wrote, or another store.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=_STORE_HELP)],
+    json: JsonOption = None,
+) -> None:
+    """Add the measurements of a file to a store; those that it has already are not added twice.
+
+    Timings count where device, driver and compiler are those that they were made with.
+
+    Examples:
+    - `costmodel records import h100.jsonl ~/.cache/costmodel/triton.jsonl`
+    - `costmodel records import h100.jsonl postgresql://host/tuning`
+    """
+    from costmodel.records._bundle import import_bundle
+
+    found = import_bundle(bundle, store)
+    _print_places(f"{store}, new: {found.added}, known: {found.known}", found.places)
+    write_json(json, found._asdict())
+
+
+def _print_places(title: str, places: Mapping[str, int]) -> None:
+    rows = [(place, str(number)) for place, number in sorted(places.items())]
+    print_table(TextTable(title, ("measured on", "measurements"), rows, "wr"))
 
 
 def _decision(text: str) -> tuple[str, str]:

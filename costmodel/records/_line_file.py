@@ -8,18 +8,21 @@ whoever writes next moves it to ``<file>.torn``.
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import msgspec
 from filelock import FileLock
 
+from costmodel.databases import is_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder, sync, write_whole
+from costmodel.liveness import take_byte
 from costmodel.reading import MOST_LINE, MOST_TOTAL, lines_of, open_file, refusing
+from costmodel.records._identity import content_id
 
 
 class _DamagedLineError(Exception):
@@ -158,6 +161,14 @@ class SharedLineFile(LineFile):
             self.repair()
             super().append(records)
 
+    def take_turn(self, key: str) -> Callable[[], None] | None:
+        """Take what only one process is to do, until the function that is returned is called.
+
+        Returns:
+            None where another process has it, and lives.
+        """
+        return take_byte(Path(f"{self.path}.turns"), int(content_id(key)[:15], 16))
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from appending; may be held while appending."""
@@ -169,6 +180,52 @@ class SharedLineFile(LineFile):
             yield
         finally:
             self._lock.release()
+
+
+class SharedLog(Protocol):
+    """What any number of processes append records in JSON to, and where they take turns.
+
+    Attributes:
+        path: Where it is.
+    """
+
+    path: Any
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records behind those of others; they are on disk when this returns."""
+
+    def read_new(self) -> Iterator[tuple[int, bytes]]:
+        """Records behind those that were read before, each with its number."""
+        ...
+
+    def start_over_if_replaced(self) -> bool:
+        """Read from the first record again if somebody took some away."""
+        ...
+
+    def locked(self) -> AbstractContextManager[object]:
+        """Keep other processes from appending; may be held while appending."""
+        ...
+
+    def take_turn(self, key: str) -> Callable[[], None] | None:
+        """Take what only one process is to do, until what is returned is called; None if another has it."""
+        ...
+
+
+def open_log(place: Path | str, what: str) -> SharedLog:
+    """Open a log: a file of lines, or a table of the database at a URL or a path that ends in ``.db``.
+
+    Args:
+        place: Where it is. Made if it is not there.
+        what: What it is called in messages, as in ``record store``.
+
+    Raises:
+        CostModelError: It cannot be opened.
+    """
+    if not is_database(place):
+        return SharedLineFile(Path(place), what)
+    from costmodel.records._table_log import TableLog
+
+    return TableLog(str(place), what)
 
 
 def move_torn_tail(path: Path, is_torn: Callable[[bytes], bool]) -> None:

@@ -1,7 +1,9 @@
 """Record stores: files of measurements for one writer at a time, or for several; see ``LineFile``."""
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,26 +11,34 @@ from typing import Self
 import msgspec
 from filelock import FileLock, Timeout
 
+from costmodel.databases import is_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder
-from costmodel.records._line_file import LineFile, SharedLineFile
+from costmodel.records._line_file import LineFile, SharedLog, open_log
 from costmodel.records._measurement import Measurement
 
-_encode = msgspec.json.Encoder().encode
+# A process that waits for another one looks so often, or rests so many times as long as a look takes; and it
+# gives the other so long from one measurement to the next.
+_LOOK_EVERY_S, _REST, _PATIENCE_S = 0.01, 4.0, 60.0
+_WHAT = "record store"
+encode_measurement = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Measurement).decode
 
 
-def read_records(path: Path) -> Iterator[Measurement]:
+def read_records(path: Path | str) -> Iterator[Measurement]:
     """Read a store from its first measurement to its last, one line at a time and without the writer's lock.
 
     Stops before a torn tail, so that a store can be read while it is written.
+
+    Args:
+        path: The file, or a database as ``SharedRecordStore`` takes it.
 
     Raises:
         CostModelError: The file cannot be read, is damaged before its last line, or holds a record of another
             schema.
     """
-    return _measurements(_line_file(path))
+    return _measurements(open_log(path, _WHAT) if is_database(path) else _line_file(Path(path)))
 
 
 class RecordStore:
@@ -88,7 +98,7 @@ class RecordStore:
         known = keys & self._keys
         if known or len(keys) < len(given):
             raise ValueError(f"keys must be new and distinct, but got {sorted(known) or 'one key twice'}")
-        self._lines.append(list(map(_encode, measurements)))
+        self._lines.append(list(map(encode_measurement, measurements)))
         self._keys |= keys
 
     def keys(self) -> frozenset[str]:
@@ -114,21 +124,23 @@ class RecordStore:
 class SharedRecordStore:
     """A record store that any number of processes append to, each measurement at once.
 
-    It is a file like any record store: what was not killed in the middle of a write is kept, and a torn tail
-    is moved out of the way. Passing failures, which earlier versions kept, are passed over. Safe to use from
-    several threads.
+    A file is like any record store: what was not killed in the middle of a write is kept, and a torn tail is
+    moved out of the way. A database is for processes of several machines. Passing failures, which earlier
+    versions kept, are passed over. Safe to use from several threads.
 
     Args:
-        path: The file; its name ends in ``.jsonl``. Made if it is not there.
+        path: The file, whose name ends in ``.jsonl``; or a database, as a path that ends in ``.db`` or as a
+            URL such as ``postgresql://host/name``. Made if it is not there.
 
     Raises:
-        CostModelError: The file cannot be opened, or is damaged before its last line.
+        CostModelError: The store cannot be opened, or is damaged before its last line.
     """
 
-    def __init__(self, path: Path) -> None:
-        _check_name(path)
-        self.path = path
-        self._lines = SharedLineFile(path, "record store")
+    def __init__(self, path: Path | str) -> None:
+        if not is_database(path):
+            _check_name(Path(path))
+        self.path = path if is_database(path) else Path(path)
+        self._lines = open_log(path, _WHAT)
         self._lock = threading.RLock()
         self._by_key: dict[str, Measurement] = {}
 
@@ -139,7 +151,11 @@ class SharedRecordStore:
         """
         with self._lock, self._lines.locked():
             self.refresh()
-            self._lines.append([_encode(each) for each in measurements if each.key not in self._by_key])
+            new: dict[str, Measurement] = {}
+            for each in measurements:
+                if each.key not in self._by_key:
+                    new.setdefault(each.key, each)
+            self._lines.append([encode_measurement(each) for each in new.values()])
         self.refresh()
 
     def refresh(self) -> None:
@@ -152,6 +168,37 @@ class SharedRecordStore:
                 if measurement.key not in self._by_key and not measurement.is_passing:
                     self._by_key[measurement.key] = measurement
                     self._remember(measurement)
+
+    @contextmanager
+    def turn(self, key: str, is_over: Callable[[], bool], *, waits: bool = True) -> Iterator[bool]:
+        """Take the turn of doing something once for all processes: one measures, the others take it over.
+
+        Nobody waits for a process that is gone, for one that keeps nothing for a minute, or at a barrier: who
+        does not come is not missed.
+
+        Args:
+            key: What is to be done.
+            is_over: Tells whether it is done, by what is stored.
+            waits: Whether to wait while another process has the turn.
+
+        Yields:
+            Whether it is this process's turn. If not, it is over, or the other process is too slow.
+        """
+        release, seen, since = None, -1, time.monotonic()
+        looked = since
+        while not is_over() and (release := self._lines.take_turn(key)) is None and waits:
+            now = time.monotonic()
+            if len(self._by_key) != seen:
+                seen, since = len(self._by_key), now
+            if now - since > _PATIENCE_S:
+                break
+            time.sleep(max(_LOOK_EVERY_S, _REST * (now - looked)))
+            looked = time.monotonic()
+        try:
+            yield release is not None
+        finally:
+            if release:
+                release()
 
     def get(self, key: str) -> Measurement | None:
         """The measurement of a key, as of the last time; None if there is none."""
@@ -170,10 +217,10 @@ def _check_name(path: Path) -> None:
 
 
 def _line_file(path: Path) -> LineFile:
-    return LineFile(path, "record store")
+    return LineFile(path, _WHAT)
 
 
-def _measurements(lines: LineFile) -> Iterator[Measurement]:
+def _measurements(lines: LineFile | SharedLog) -> Iterator[Measurement]:
     """The measurements of the lines that were not read yet."""
     for number, record in lines.read_new():
         yield decode_measurement(record, f"{lines.path}, line {number}")

@@ -20,14 +20,11 @@ from sqlalchemy import (
     create_engine,
 )
 from sqlalchemy.exc import (
-    IntegrityError,
     NoSuchModuleError,
-    OperationalError,
-    ProgrammingError,
     SQLAlchemyError,
 )
 
-from costmodel.databases import parse_database
+from costmodel.databases import create_tables, parse_database
 from costmodel.errors import CostModelError, shorten
 from costmodel.reading import decode_json, exists
 from costmodel.service._job import RuleName, RunnerName
@@ -142,8 +139,6 @@ USAGE = Table(
     Column("busy_s", _TIME, nullable=False),
 )
 
-_TRIES = 20
-
 
 def open_database(place: str, *, create: bool = True) -> Engine:
     """A database with the tables.
@@ -157,7 +152,7 @@ def open_database(place: str, *, create: bool = True) -> Engine:
     """
     with explaining_failures(place):
         engine = _engine(place, create)
-        _create_tables(engine)
+        create_tables(METADATA, engine)
         return engine
 
 
@@ -183,17 +178,6 @@ def explain_failure(place: str, error: Exception) -> CostModelError:
     """Say what a database that fails must do."""
     first = (str(error).splitlines() or [type(error).__name__])[0]
     return CostModelError(f"The job store {place} must be a database that answers, but: {first}.")
-
-
-def _create_tables(engine: Engine) -> None:
-    """Make the tables. Of processes that do so at the same moment one is ahead, and the others look again."""
-    for _ in range(_TRIES):
-        try:
-            return METADATA.create_all(engine)
-        except (IntegrityError, OperationalError, ProgrammingError) as error:
-            if not isinstance(error, IntegrityError) and "already exists" not in str(error):
-                raise
-    return METADATA.create_all(engine)
 
 
 def _engine(place: str, create: bool) -> Engine:

@@ -69,7 +69,8 @@ class Gpu:
     """This machine's first visible NVIDIA GPU.
 
     Attributes:
-        records: Record store (``.jsonl``) for measurements. It is searched before a candidate is measured.
+        records: Record store for measurements (``.jsonl``, ``.db``, or the URL of a database). It is searched
+            before a candidate is measured.
         kernels: Folder that caches built kernels, so that no other search, in any process, builds them again.
             You can delete it at any time between searches. None for no cache.
         engine: Where kernels are built (see ``costmodel.service``). None for processes on this machine.
@@ -159,7 +160,7 @@ def open_place(place: Place, subject: Subject, goal: Goal, settings: SearchSetti
         yield _open_replay(subject, place)
     else:
         with _open_device(place, subject) as runner:
-            yield RecordedRunner(runner, Path(place.records)) if place.records else runner
+            yield RecordedRunner(runner, place.records) if place.records else runner
 
 
 def replayed_dataset(place: Place) -> DatasetLike | None:

@@ -102,7 +102,7 @@ class Fleet:
         return f"unix://{self.folder / 'builders.sock'}"
 
     def start_builders(self, count: int) -> None:
-        options = ["--at", self.address, "--count", str(count), "--store", self.place]
+        options = ["--engine", self.address, "--count", str(count), "--store", self.place]
         self.others.append(self._start("builders", {}, "builders", *options))
 
     def start_worker(self, gpu: int, number: int) -> None:
@@ -117,7 +117,7 @@ class Fleet:
         (self.folder / "tmp").mkdir(exist_ok=True)
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "costmodel", "jobs", *line],
+                [sys.executable, str(Path(__file__).with_name("member.py")), *line],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -17,6 +17,7 @@ import costmodel  # noqa: E402
 from costmodel.dataset import CardHeader, build_dataset, read_files  # noqa: E402
 from costmodel.errors import CostModelError  # noqa: E402
 from costmodel.integrations.kernel_tuner import CostModelStrategy  # noqa: E402
+from costmodel.records import read_records  # noqa: E402
 
 PARAMETERS: dict[str, list[Any]] = {
     "block_size_x": [16, 32, 64, 128],
@@ -356,3 +357,11 @@ def test_a_space_that_is_too_large_to_score_is_drawn_from() -> None:
     assert len(set(found)) == 12
     assert (48, 2) not in found
     assert min(max(block / 48, 48 / block) + 0.3 * (tile - 2) ** 2 for block, tile in found) < 5.0
+
+
+def test_every_measurement_is_kept_in_a_store(tmp_path: Path) -> None:
+    made = measure(None, 5, strategy=CostModelStrategy(store=tmp_path / "store.db"))
+    kept = list(read_records(tmp_path / "store.db"))
+    decisions = [each.candidate.config.decisions for each in kept]
+    assert [(each["block_size_x"], each["tile"]) for each in decisions] == made
+    assert all(each.latency_s > 0.0 and each.measured_at for each in kept)

@@ -596,7 +596,7 @@ def test_settings_are_checked(bench: Bench, path: Path) -> None:
     with pytest.raises(CostModelError, match="compile_workers must be 0 or more, but got -1"):
         bench.kernel(path, compile_workers=-1)
     with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
-        run(bench.kernel(path.with_suffix(".db")))
+        run(bench.kernel(path.with_suffix(".txt")))
     with pytest.raises(CostModelError, match="fields of KernelLaunch, but got \\['speed'\\]"):
         run(bench.kernel(path, launch={"speed": 1}))
     x = torch.zeros(64)

@@ -4,26 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import postgres
 import pytest
 
 RESOURCES = {"build": 1.0}
-
-
-@pytest.fixture(scope="session")
-def postgres_url() -> Iterator[str]:
-    """A database of a real PostgreSQL server."""
-    programs = postgres.programs()
-    if programs is None:
-        pytest.skip("needs the programs of a PostgreSQL server, and psycopg2")
-    with postgres.server(programs) as url:
-        yield url.format("postgres")
-
-
-@pytest.fixture
-def postgres_place(postgres_url: str) -> str:
-    """The same, empty."""
-    return postgres.emptied(postgres_url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

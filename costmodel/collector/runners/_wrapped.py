@@ -114,13 +114,14 @@ class RecordedRunner(WrappedRunner):
 
     Args:
         runner: Runner that measures. It is not closed.
-        path: Path of the store, ending in ``.jsonl``. Created if missing.
+        path: Path of the store, ending in ``.jsonl`` or ``.db``, or the URL of a database. Created if
+            missing.
 
     Raises:
         CostModelError: If the store cannot be opened, or is damaged before its last line.
     """
 
-    def __init__(self, runner: Runner, path: Path) -> None:
+    def __init__(self, runner: Runner, path: Path | str) -> None:
         super().__init__(runner)
         self._store = SharedRecordStore(path)
         self._store.refresh()

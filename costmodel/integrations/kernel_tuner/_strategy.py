@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -10,6 +12,7 @@ from kernel_tuner.strategies.common import CostFunc, get_options
 from kernel_tuner.util import StopCriterionReached
 from optuna.trial import TrialState
 
+from costmodel.dataset.importers._kernel_tuner import TunedKernel, read_entry
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.integrations.kernel_tuner._knowledge import (
     KnowledgeSource,
@@ -20,7 +23,9 @@ from costmodel.integrations.kernel_tuner._knowledge import (
 )
 from costmodel.integrations.kernel_tuner._space import LISTED_PLACE, ListedSpace
 from costmodel.printable import make_printable
+from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device
+from costmodel.records._store import SharedRecordStore
 from costmodel.search._study import quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
 
@@ -55,6 +60,8 @@ class CostModelStrategy:
         keep_twins_apart: In simulation mode, also learn this kernel from near-twins of the device.
             Measurements of this device itself are left out there, because they are what the search has to
             find.
+        store: Record store that keeps every measurement as it is made, for others to learn from: a ``.jsonl``
+            or ``.db`` file, or the URL of a database. Simulations are not kept.
 
     Raises:
         CostModelError: If a model is given together with other sources.
@@ -73,7 +80,9 @@ class CostModelStrategy:
         learner: str | None = None,
         seed: int | None = None,
         keep_twins_apart: bool = False,
+        store: Path | str | None = None,
     ) -> None:
+        self.store = None if store is None else SharedRecordStore(store)
         self.learn_from = list_sources(learn_from)
         self.sms = sms
         self.device = device
@@ -103,6 +112,11 @@ class CostModelStrategy:
         cost = CostFunc(searchspace, tuning_options, runner, snap=False)
         space = sampler.space
         assert isinstance(space, ListedSpace)
+
+        def keep() -> None:
+            if self.store and not tuning_options.simulation_mode:
+                self.store.add(_newest(space.kernel, cost.results))
+
         with suppress(StopCriterionReached, SpaceExhaustedError), quiet_optuna():
             study = optuna.create_study(sampler=sampler)
             for place in _measured_before(space, tuning_options):
@@ -113,6 +127,8 @@ class CostModelStrategy:
                     cost, space.configs[trial.suggest_int(LISTED_PLACE, 0, len(space.configs) - 1)]
                 )
                 study.tell(trial, latency_s, state=TrialState.FAIL if latency_s is None else None)
+                keep()
+        keep()  # the result with which the evaluations were used up
         return list(cost.results)
 
     def sampler(self, searchspace: Any, runner: Any, tuning_options: Any) -> ModelSampler:
@@ -130,6 +146,14 @@ class CostModelStrategy:
         configs = allowed_configs(kernel, searchspace.list, self.sms)
         space = ListedSpace(kernel, configs, learned.columns)
         return ModelSampler(space, learned.model, knowledge=learned.facts, seed=seed)
+
+
+def _newest(kernel: TunedKernel, results: Sequence[Any]) -> list[Measurement]:
+    """The last result as it is stored; none of an objective that is no time."""
+    if not results or "time" not in results[-1]:
+        return []
+    entry = {"timestamp": datetime.now(UTC).isoformat(), **results[-1]}
+    return [read_entry(kernel, ",".join(str(entry[name]) for name in kernel.parameters), entry)]
 
 
 def _measured_before(space: ListedSpace, tuning_options: Any) -> list[int]:

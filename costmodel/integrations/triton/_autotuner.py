@@ -213,12 +213,18 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> float:
-        """Time up to so many of the configs that are still to be timed; tell how many seconds it took."""
-        start = time.perf_counter()
+        """Time up to so many of the configs that are still to be timed; tell how many seconds it took.
+
+        Of processes that share a store one does; the others take over what it finds.
+        """
         timed = 0
-        while timed < most and (position := tuning.next(compiler)) is not None:
-            tuning.time(position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs))
-            timed += 1
+        with tuning.timings.turn(lambda: not most or not tuning.lacking(), waits=most > 1) as is_ours:
+            start = time.perf_counter()
+            while is_ours and timed < most and (position := tuning.next(compiler)) is not None:
+                tuning.time(
+                    position, lambda config: self._timed(config, tuning.timings.platform, args, kwargs)
+                )
+                timed += 1
         if timed:
             best = tuning.configs[tuning.best()]
             self.pre_hook({**self.nargs, **kwargs, **best.all_kwargs()}, reset_only=True)
@@ -350,8 +356,9 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
             a green context.
         do_bench: See ``triton.autotune``.
         cache_results: Accepted but not needed: the store keeps results.
-        store: Path of the store, ``.jsonl``. Default: ``$COSTMODEL_TRITON_STORE``, or
-            ``~/.cache/costmodel/triton.jsonl``.
+        store: Path of the store, ``.jsonl`` or ``.db``, or a URL such as ``postgresql://host/name``. Of
+            processes that share it, one times a kernel and the others wait for its timings. Default:
+            ``$COSTMODEL_TRITON_STORE``, or ``~/.cache/costmodel/triton.jsonl``.
         model: A model of your own that ranks configs, or its file. Default: timings of the kernel elsewhere,
             and a model that comes with the package and knows any kernel by what is read of its configs.
         shortlist: Maximum number of configs to time, the most promising; more are timed if none of them runs.

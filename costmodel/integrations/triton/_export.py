@@ -80,7 +80,7 @@ def dispatch_table(
         objective=ObjectiveName.MEAN.value,
         ranges=dispatch_ranges(listed, ranges, latency_s, sms, on.sms),
         provenance=Provenance(
-            f"Triton's autotuner, kept in {path.name}",
+            f"Triton's autotuner, kept in {Path(path).name}",
             {"trained_on": "nothing"},
             content_id(listed[0].space, on.name),
             0,
@@ -148,7 +148,7 @@ def save_moe_configs(  # noqa: PLR0913 (settings, most with defaults)
         path = Path(folder) / (name + _quantisation(dtype, block_shape, framework) + ".json")
         configs: dict[str, object] = {str(m): _moe_config(by_m[m]) for m in sorted(by_m)}
         if version and framework == "sglang":
-            path = path.parent / f"triton_{version.replace('.', '_')}" / path.name
+            path = path.parent / f"triton_{version.replace('.', '_')}" / Path(path).name
         elif version:
             configs = {"triton_version": version, **configs}
         write_whole(path, msgspec.json.format(msgspec.json.encode(configs), indent=4) + b"\n")
@@ -187,7 +187,7 @@ def _quantisation(dtype: str, block_shape: Sequence[int], framework: Framework) 
     return (f",dtype={dtype}" if dtype else "") + shape
 
 
-def _path_of(tuned: Tuned) -> Path:
+def _path_of(tuned: Tuned) -> Path | str:
     named = tuned.store_path if isinstance(tuned, Autotuner) else tuned
     return open_store(named).path
 

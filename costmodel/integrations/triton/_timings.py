@@ -1,7 +1,8 @@
 """Timings of Triton kernels: the store that processes share, and those of one kernel that can be compared."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
 from itertools import count
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from costmodel.files import cache_folder
 from costmodel.records._candidate import Candidate
+from costmodel.records._identity import content_id
 from costmodel.records._measurement import KernelResources, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
 from costmodel.records._store import SharedRecordStore
@@ -26,7 +28,7 @@ L2Policy = Literal["warm", "flushed"]
 class TimingStore(SharedRecordStore):
     """A record store that indexes its measurements by kernel."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         super().__init__(path)
         self._by_kernel: dict[tuple[str, str, str], list[Measurement]] = {}
         self._by_family: dict[str, list[Measurement]] = {}
@@ -56,24 +58,25 @@ class TimingStore(SharedRecordStore):
 
 
 def open_store(path: Path | str | None) -> TimingStore:
-    """Open the store at a path; all kernels of this process share one object.
+    """Open the store at a place, see ``find_store``; all kernels of this process share one object."""
+    return _opened(find_store(path))
+
+
+def find_store(path: Path | str | None) -> str:
+    """Return where a store is: an absolute path, or the URL of a database.
 
     Args:
-        path: Path of the file. Default: ``$COSTMODEL_TRITON_STORE``, or ``~/.cache/costmodel/triton.jsonl``
-            (``$XDG_CACHE_HOME`` replaces ``~/.cache``).
+        path: Path of the file, or a URL such as ``postgresql://host/name``. Default:
+            ``$COSTMODEL_TRITON_STORE``, or ``~/.cache/costmodel/triton.jsonl`` (``$XDG_CACHE_HOME`` replaces
+            ``~/.cache``).
     """
-    return _opened((Path(path) if path else _usual_path()).expanduser().absolute())
-
-
-def _usual_path() -> Path:
-    if named := os.environ.get(STORE_VARIABLE):
-        return Path(named)
-    return cache_folder("triton.jsonl")
+    place = str(path or os.environ.get(STORE_VARIABLE) or cache_folder("triton.jsonl"))
+    return place if "://" in place else str(Path(place).expanduser().absolute())
 
 
 @cache
-def _opened(path: Path) -> TimingStore:
-    return TimingStore(path)
+def _opened(place: str) -> TimingStore:
+    return TimingStore(place)
 
 
 class KernelTimings:
@@ -162,6 +165,12 @@ class KernelTimings:
         if any(each.outcome is Outcome.OK for each in self.known.values()):
             self.store.add(self._held_back)
             self._held_back.clear()
+
+    def turn(self, is_over: Callable[[], bool], *, waits: bool) -> AbstractContextManager[bool]:
+        """Take the turn of timing the kernel here, see ``SharedRecordStore.turn``."""
+        regime = _regime(self.platform, self._l2_policy)
+        key = content_id(self._workload.name, self._space, self.platform.platform_id, regime)
+        return self.store.turn(key, is_over, waits=waits)
 
     def _is_comparable(self, each: Measurement) -> bool:
         return _regime(each.platform, each.l2_policy) == _regime(self.platform, self._l2_policy)

@@ -86,11 +86,7 @@ class Tuning:
 
         What failed in passing comes last, and is given up after a few attempts.
         """
-        if len(self.configs) == 1:
-            return []
-        known = self.known()
-        ran = any(each.outcome is Outcome.OK for each in known.values())
-        lacking = max(min(self.wanted, len(self.configs)) - len(known), 0 if ran else 1)
+        lacking, known = self.lacking(), self.known()
         if not lacking:
             return []
         left = [
@@ -100,6 +96,14 @@ class Tuning:
         ]
         left.sort(key=lambda i: len(self._passing[i]))
         return left[:lacking]
+
+    def lacking(self) -> int:
+        """Return how many more configs are to be timed."""
+        if len(self.configs) == 1:
+            return 0
+        known = self.known()
+        ran = any(each.outcome is Outcome.OK for each in known.values())
+        return max(min(self.wanted, len(self.configs)) - len(known), 0 if ran else 1)
 
     def next(self, compiler: Compiler) -> int | None:
         """Position of the config to time next, once it is compiled, and with it those that follow it."""

@@ -13,6 +13,7 @@ import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.databases import is_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._program import drop_host, program_key, target_json
@@ -20,7 +21,7 @@ from costmodel.kernels.metaschedule._apart import call_apart
 from costmodel.kernels.metaschedule._choices import plain_json
 from costmodel.kernels.metaschedule._database_json import check_program, check_record, record_fields
 from costmodel.reading import refusing
-from costmodel.records._line_file import SharedLineFile
+from costmodel.records._line_file import open_log
 from costmodel.records._platform import Device, Isolation, Platform
 
 # What the file must be, and what to do if TVM cannot read what stands in it.
@@ -141,7 +142,8 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
     ``SharedLineFile``.
 
     Args:
-        path: The file; its name ends in ``.jsonl``. Made if it is not there.
+        path: The file, whose name ends in ``.jsonl`` or, for SQLite, in ``.db``; or the URL of a database,
+            which may also have the record stores of others. Made if it is not there.
         platform: Where what is committed was measured: that of the runner.
 
     Attributes:
@@ -153,10 +155,10 @@ class Database(ms.database.PyDatabase):  # type: ignore[misc]
 
     def __init__(self, path: Path | str, platform: Platform) -> None:
         super().__init__()
-        if Path(path).suffix != ".jsonl":
+        if not is_database(path) and Path(path).suffix != ".jsonl":
             raise CostModelError(f"A database must be a .jsonl file, but got {path}.")
         self.platform = platform
-        self._lines = SharedLineFile(Path(path), "the database")
+        self._lines = open_log(path, "the database")
         self._programs: dict[str, Any] = {}
         self._devices: set[Device] = set()
         self._measured: list[MeasuredEntry] = []

@@ -1,0 +1,211 @@
+"""Append-only records in a table of a database, which processes of several machines share."""
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    Column,
+    Connection,
+    Float,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    and_,
+    create_engine,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+
+from costmodel.databases import create_tables, parse_database
+from costmodel.decoding import UNDECODABLE
+from costmodel.errors import CostModelError
+from costmodel.liveness import ProcessMark, renewing
+
+METADATA = MetaData()
+RECORDS = Table(
+    "costmodel_records",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("log", String(32), nullable=False, index=True),  # which of the logs of this database
+    Column("record", Text, nullable=False),
+)
+# Who does what all wait for, and until when unless that is renewed.
+TURNS = Table(
+    "costmodel_turns",
+    METADATA,
+    Column("key", String(64), primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("until", Float, nullable=False),
+)
+# A process of another machine that is gone has its turns so long.
+TURN_S = 30.0
+_RENEWALS = 4
+_LOCK = 0x636F7374  # of PostgreSQL, for whoever appends
+
+
+class TableLog:
+    """Records in JSON in a database; any number of processes append.
+
+    It is used as a ``SharedLineFile``. Ids are in the order of commits, because whoever appends keeps others
+    from it until then: a reader that has seen an id has seen those before.
+
+    Args:
+        place: A path that ends in ``.db`` for SQLite, or a URL such as ``postgresql://host/name``.
+        what: What it is called in messages, as in ``record store``; logs of other names are apart.
+
+    Raises:
+        CostModelError: The database does not answer.
+    """
+
+    def __init__(self, place: str, what: str) -> None:
+        self.path, self._what = place, what
+        self._read_to = self._count = 0
+        self._coming: deque[tuple[int, str]] = deque()
+        self._within: Connection | None = None
+        self._lock = threading.RLock()
+        url = parse_database(place, f"A {what}")
+        is_file = url.drivername.startswith("sqlite")
+        # Without a mode of its own the driver begins transactions when it likes.
+        options: dict[str, Any] = (
+            {"connect_args": {"timeout": 60, "isolation_level": None}} if is_file else {}
+        )
+        self._begin = "BEGIN IMMEDIATE" if is_file else f"SELECT pg_advisory_xact_lock({_LOCK})"
+        with self._explaining():
+            self._engine = create_engine(url, pool_pre_ping=True, **options)
+            create_tables(METADATA, self._engine)
+
+    def append(self, records: Sequence[bytes]) -> None:
+        """Write records; they are on disk when this returns, or when the lock that is held is let go."""
+        if records:
+            rows = [{"log": self._what, "record": record.decode()} for record in records]
+            with self.locked() as connection, self._explaining():
+                connection.execute(insert(RECORDS), rows)
+
+    def read_new(self) -> Iterator[tuple[int, bytes]]:
+        """Records behind those that were read before, each with its id."""
+        self._look()
+        while self._coming:
+            self._read_to, record = self._coming.popleft()
+            self._count += 1
+            yield self._read_to, record.encode()
+
+    def start_over_if_replaced(self) -> bool:
+        """Read from the first record again if some of those that were read are gone."""
+        was_replaced = self._look() != self._count
+        if was_replaced:
+            self._read_to = self._count = 0
+            self._coming.clear()
+        return was_replaced
+
+    def _look(self) -> int:
+        """Fetch what is new, unless that is at hand; how many of the records that were read are there still.
+
+        One query answers both: who looks often is on the way to a server most of the time.
+        """
+        if self._coming:
+            return self._count
+        mine = RECORDS.c.log == self._what
+        known = select(func.count()).where(mine, RECORDS.c.id <= self._read_to).scalar_subquery()
+        new = and_(mine, RECORDS.c.id > self._read_to)
+        one = select(literal(1).label("one")).subquery()
+        found = select(known, RECORDS.c.id, RECORDS.c.record).select_from(one.outerjoin(RECORDS, new))
+        rows = self._read(found.order_by(RECORDS.c.id))
+        self._coming.extend((id_, record) for _, id_, record in rows if id_ is not None)
+        return int(rows[0][0])
+
+    @contextmanager
+    def locked(self) -> Iterator[Connection]:
+        """Keep other processes from appending; may be held while appending."""
+        with self._lock:
+            if self._within:
+                yield self._within
+                return
+            with self._explaining(), self._engine.begin() as connection:
+                connection.execute(text(self._begin))
+                self._within = connection
+                try:
+                    yield connection
+                finally:
+                    self._within = None
+
+    def take_turn(self, key: str) -> Callable[[], None] | None:
+        """Take what only one process is to do, until the function that is returned is called.
+
+        Returns:
+            None where another process has it, and lives.
+        """
+        holder = msgspec.json.encode([secrets.token_hex(8), asdict(ProcessMark.own())]).decode()
+        with self._explaining():
+            if not (self._claim(key, holder) or self._succeed(key, holder)):
+                return None
+        renewed = renewing(lambda: self._renew(key, holder), TURN_S / _RENEWALS)
+        renewed.__enter__()
+
+        def release() -> None:
+            renewed.__exit__(None, None, None)
+            with suppress(SQLAlchemyError), self._engine.begin() as connection:
+                connection.execute(delete(TURNS).where(TURNS.c.key == key, TURNS.c.holder == holder))
+
+        return release
+
+    def _claim(self, key: str, holder: str) -> bool:
+        with suppress(IntegrityError), self._engine.begin() as connection:
+            connection.execute(insert(TURNS).values(key=key, holder=holder, until=time.time() + TURN_S))
+            return True
+        return False
+
+    def _succeed(self, key: str, holder: str) -> bool:
+        """Take the turn of a process that is gone."""
+        with self._engine.begin() as connection:
+            row = connection.execute(select(TURNS).where(TURNS.c.key == key)).one_or_none()
+            if row is None or _holds(row.holder, row.until):
+                return False
+            same = TURNS.c.key == key, TURNS.c.holder == row.holder
+            values = {"holder": holder, "until": time.time() + TURN_S}
+            return connection.execute(update(TURNS).where(*same).values(values)).rowcount == 1
+
+    def _renew(self, key: str, holder: str) -> None:
+        with suppress(SQLAlchemyError), self._engine.begin() as connection:
+            mine = TURNS.c.key == key, TURNS.c.holder == holder
+            connection.execute(update(TURNS).where(*mine).values(until=time.time() + TURN_S))
+
+    def _read(self, query: Any) -> Sequence[Any]:
+        with self._lock, self._explaining():
+            if self._within:
+                return self._within.execute(query).all()
+            with self._engine.connect() as connection:
+                return connection.execute(query).all()
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, ModuleNotFoundError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise CostModelError(
+                f"The {self._what} {self.path} must be a database that answers, but: {first}."
+            ) from error
+
+
+def _holds(holder: str, until: float) -> bool:
+    """Whether a turn is still had; what cannot be read is had until its time is over."""
+    try:
+        _, mark = msgspec.json.decode(holder, type=tuple[str, ProcessMark])
+    except UNDECODABLE:
+        return time.time() <= until
+    return mark.holds(until)

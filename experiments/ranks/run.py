@@ -1,0 +1,107 @@
+"""Eight ranks that call one kernel at once: do they choose alike, and who times? See README.md here."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from costmodel.files import write_json
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import say
+from options import parse_options
+
+
+def main() -> None:
+    """Run the ranks with a store each, and with one store of each kind."""
+    args = parse()
+    places: dict[str, Callable[[Path, int], str]] = {
+        "a store each": lambda folder, rank: str(folder / f"{rank}.jsonl"),
+        "one file": lambda folder, _: str(folder / "store.jsonl"),
+        "one SQLite file": lambda folder, _: str(folder / "store.db"),
+    }
+    rows = [run_ranks(args, name, place) for name, place in places.items() for _ in range(args.repeats)]
+    if args.url:
+        rows.append(run_ranks(args, "one PostgreSQL", lambda *_: args.url))
+    if args.json:
+        write_json(args.json, {"ranks": args.ranks, "configs": args.configs, "rows": rows})
+    print(table(rows))
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where results go")
+    parser.add_argument("--url", help="an empty database to measure too")
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--repeats", type=int)
+    parser.add_argument("--configs", type=int, help="to choose among")
+    parser.add_argument("--bench-ms", type=float, help="that timing a config takes")
+    parser.add_argument("--noise", type=float, help="relative standard deviation of a timing")
+    parser.add_argument("--differ", type=float, help="by how much configs differ")
+    return parse_options(parser, __file__, argv)
+
+
+def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], str]) -> dict[str, Any]:
+    """What the ranks did at the second question, all at once; they have met none but the first before."""
+    settings = [str(each) for each in (args.configs, args.bench_ms, args.noise, args.differ)]
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = [start_rank(place(Path(folder), rank), rank, settings) for rank in range(args.ranks)]
+        try:
+            for _ in range(2):
+                told = ask_all(ranks)
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+    timed = [each["timed"] for each in told]
+    known_at = max(each["last_timed"] for each in told)
+    takers = [each for each in told if not each["timed"]]
+    row = {
+        "store": name,
+        "choices": len({tuple(each["best"]) for each in told}),
+        "timings": sum(timed),
+        "ranks_that_timed": sum(map(bool, timed)),
+        "first_call_s": round(max(each["call_s"] for each in told), 3),
+        # Beyond the moment at which the last timing was known, which no rank can be ahead of.
+        "added_ms": round(1e3 * median(each["ended"] - known_at for each in takers), 1) if takers else None,
+        "added_most_ms": round(1e3 * max(each["ended"] - known_at for each in takers), 1) if takers else None,
+        "warm_ms": round(1e3 * median(each["warm_s"] for each in told), 2),
+    }
+    say(str(row))
+    return row
+
+
+def start_rank(store: str, rank: int, settings: Sequence[str]) -> "subprocess.Popen[str]":
+    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, str(Path(__file__).with_name("rank.py")), store, str(rank), *settings]
+    return subprocess.Popen(line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask_all(ranks: Sequence["subprocess.Popen[str]"]) -> list[dict[str, Any]]:
+    """Let all ranks call at once, as soon as all are ready."""
+    for rank in ranks:
+        assert rank.stdout
+        if (line := rank.stdout.readline()) != "ready\n":
+            sys.exit(f"A rank must be ready, but said {line!r}.")
+    for rank in ranks:
+        assert rank.stdin
+        rank.stdin.write("go\n")
+        rank.stdin.flush()
+    return [json.loads(rank.stdout.readline()) for rank in ranks if rank.stdout]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown, a row each."""
+    names = ("store", "choices", "timings", "ranks_that_timed", "first_call_s", "added_ms", "added_most_ms")
+    lines = [f"| {' | '.join(names)} |", f"| --- |{' ---: |' * (len(names) - 1)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(str(row[name]) for name in names)} |" for row in rows)])
+
+
+if __name__ == "__main__":
+    main()
