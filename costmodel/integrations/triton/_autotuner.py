@@ -36,9 +36,11 @@ from costmodel.records._platform import Platform
 from costmodel.threads import cpu_threads
 
 if TYPE_CHECKING:
+    from costmodel.integrations.triton._reading import ReadRequest
     from costmodel.transfer.prediction._model import Model
 
 Mode = Literal["measure", "background", "model"]
+AUTO: Literal["auto"] = "auto"
 
 _SHORTLIST = 8  # configs that are timed where a model chooses them
 
@@ -54,7 +56,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def __init__(  # noqa: PLR0913 (settings)
         self,
         fn: Any,
-        configs: Sequence[Any],
+        configs: Sequence[Any] | Literal["auto"],
         key: Sequence[str],
         *,
         store: Path | str | None,
@@ -69,7 +71,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         super().__init__(
             fn,
             fn.arg_names,
-            configs,
+            [] if configs == AUTO else configs,
             list(key),
             triton_settings.pop("reset_to_zero"),
             triton_settings.pop("restore_value"),
@@ -81,6 +83,9 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             raise CostModelError(f"shortlist must be at least 1, but got {shortlist}.")
         if compile_workers is not None and compile_workers < 0:
             raise CostModelError(f"compile_workers must be 0 or more, but got {compile_workers}.")
+        if isinstance(configs, str) and configs != AUTO:
+            raise CostModelError(f"configs must be a list, or {AUTO!r}, but got {configs!r}.")
+        self._proposes = configs == AUTO
         self.store_path = store
         self.letters = letters_of(self.keys)
         self._mode = mode
@@ -103,7 +108,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Launch the kernel with the config that is best on the current SMs, as far as it is known."""
         arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
-        config = self._choose(arguments, args, kwargs) if len(self.configs) > 1 else self.configs[0]
+        chooses = self._proposes or len(self.configs) > 1
+        config = self._choose(arguments, args, kwargs) if chooses else self.configs[0]
         self.best_config = config
         if config.pre_hook is not None:
             config.pre_hook({**arguments, **config.all_kwargs()})
@@ -163,7 +169,10 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     def _tuning(
         self, asked: Question, platform: Platform, kwargs: Mapping[str, Any], capturing: bool
     ) -> Tuning:
-        configs = self.prune_configs(kwargs)
+        if self._proposes:
+            configs = self._proposed({**self.nargs, **kwargs}, platform)
+        else:
+            configs = self.prune_configs(kwargs)
         if not configs:
             raise CostModelError(
                 f"prune_configs_by must leave a config of {asked.workload.name}, but leaves none."
@@ -185,19 +194,31 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
         return Tuning(configs, candidates, timings, self._adviser, wanted, read)
 
+    def _proposed(self, arguments: Mapping[str, Any], platform: Platform) -> Sequence[Any]:
+        """Make a list of configs for a launch, as the author gave none."""
+        from costmodel.integrations.triton._proposing import propose_for
+
+        request = self._request(arguments, platform)
+        return propose_for(request, platform, self._compile_workers)
+
+    def _request(self, arguments: Mapping[str, Any], platform: Platform) -> "ReadRequest":
+        from costmodel.integrations.triton._reading import ReadRequest
+
+        given = {name: value for name, value in arguments.items() if name not in ("grid", "warmup")}
+        architecture = platform.device.architecture
+        return ReadRequest(self._function, given, arguments.get("grid"), architecture, self._rules)
+
     def _reader(
         self, configs: Sequence[Any], arguments: Mapping[str, Any], platform: Platform
     ) -> Reader | None:
         """What reads configs of this launch; None under the interpreter, and for GPUs of other vendors."""
         if platform.device.kind != "cuda" or not isinstance(self._function, JITFunction):
             return None
-        given = {name: value for name, value in arguments.items() if name not in ("grid", "warmup")}
+        request = self._request(arguments, platform)
 
         def read() -> Sequence[Reading]:
-            from costmodel.integrations.triton._reading import ReadRequest, read_configs
+            from costmodel.integrations.triton._reading import read_configs
 
-            architecture = platform.device.architecture
-            request = ReadRequest(self._function, given, arguments.get("grid"), architecture, self._rules)
             try:
                 return read_configs(request, configs, workers=self._compile_workers)
             except Exception as error:  # noqa: BLE001 (of Triton or of the disk: the configs stay unread)
@@ -313,7 +334,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
 
 def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings, all with defaults)
-    configs: Sequence[Any],
+    configs: Sequence[Any] | Literal["auto"],
     key: Sequence[str],
     prune_configs_by: Mapping[str, Any] | None = None,
     reset_to_zero: Sequence[str] | None = None,
@@ -342,7 +363,10 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
     is told by timings of the kernel elsewhere and by what is read of it, see ``shortlist`` and ``mode``.
 
     Args:
-        configs: As for ``triton.autotune``; so are the following arguments up to ``cache_results``.
+        configs: As for ``triton.autotune``; so are the following arguments up to ``cache_results``. For
+            ``"auto"`` 16 configs are made from the kernel and the arguments of the first call with a key, on
+            an NVIDIA GPU. Chosen are every ``tl.constexpr`` without a default that the call does not give,
+            warps and stages; the result must not depend on the choice.
         key: See ``triton.autotune``. Results are also kept apart by device, granted SMs, driver, version of
             Triton and source of the kernel.
         prune_configs_by: See ``triton.autotune``.

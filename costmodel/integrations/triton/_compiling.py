@@ -6,21 +6,20 @@ launch finds it there.
 """
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import triton
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-_WORKER = Path(__file__).with_name("_compile_worker.py")
+from costmodel.kernels.triton._forking import run_apart
+
+_WORKER = "costmodel.kernels.triton._compile_worker"
 _SAID = 300  # characters of what a compiler said
 _looking = threading.RLock()
 
@@ -53,9 +52,15 @@ def compile_apart(function: Any, launches: Sequence[Callable[[], object]], worke
     reasons = [""] * len(launches)
     if not workers or not isinstance(function, JITFunction):
         return reasons
-    jobs = {i: job for i, launch in enumerate(launches) if (job := _missing(function, launch))}
-    positions = list(jobs)
-    for position, exit_code, words in _crashes(list(jobs.values()), workers):
+    positions: list[int] = []
+
+    def jobs() -> Iterator[dict[str, Any]]:
+        for position, launch in enumerate(launches):
+            if job := _missing(function, launch):
+                positions.append(position)
+                yield job
+
+    for position, exit_code, words in _crashes(jobs(), workers):
         reasons[positions[position]] = _reason(exit_code, words)
     return reasons
 
@@ -109,23 +114,11 @@ def _job(source: Any, module: Any, target: Any, options: dict[str, Any], **_: An
     return job
 
 
-def _crashes(jobs: list[dict[str, Any]], workers: int) -> list[tuple[int, int, str]]:
+def _crashes(jobs: Iterable[dict[str, Any]], workers: int) -> list[tuple[int, int, str]]:
     """Position, exit code and first words of the jobs that ended their processes; none if none can start."""
-    if not jobs or not sys.executable:
-        return []
-    search = {
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "TRITON_CACHE_DIR": triton.knobs.cache.dir,
-    }
-    ended = subprocess.run(  # noqa: S603 (this Python, and a file of ours)
-        [sys.executable, "-P", "-W", "ignore", str(_WORKER), str(workers)],
-        input=json.dumps(jobs),
-        env={**os.environ, **search},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+    lines = (json.dumps(job).encode() for job in jobs) if sys.executable else ()
+    cache = {"TRITON_CACHE_DIR": triton.knobs.cache.dir}
+    return [json.loads(line) for line in run_apart(_WORKER, [workers], lines, cache)]
 
 
 def _reason(exit_code: int, words: str) -> str:

@@ -1,8 +1,7 @@
 """Reads what configs of a user's own kernel do, for the arguments of a launch, without running anything.
 
 Triton's own binder tells what a launch would compile, as far as it can be had; else types and what divides
-sizes are told by the same rules. Its front end works here, on objects of this process; the passes behind it,
-which may crash, and the counting in ``_read_worker``. A config of which anything fails gets a note.
+sizes are told by the same rules. A config of which anything fails gets a note.
 """
 
 import math
@@ -17,18 +16,11 @@ from triton.runtime import jit
 from triton.runtime.jit import JITFunction
 
 from costmodel.files import cache_folder
-from costmodel.integrations.triton._read_worker import ReadJob, read_apart
-from costmodel.kernels._read_facts import Reading, describe_failure
-from costmodel.kernels.triton._lower import (
-    UNREAD_OPTIONS,
-    Lowering,
-    Specialization,
-    begin_lowering,
-    target_of,
-)
-from costmodel.kernels.triton._read import read_kernel
-from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry, ReadLaunch
-from costmodel.kernels.triton._values import Argument, Array
+from costmodel.kernels._read_facts import Reading
+from costmodel.kernels.triton._lower import UNREAD_OPTIONS, Lowering, Specialization, target_of
+from costmodel.kernels.triton._read_cache import ReadCache
+from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
+from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
 
 FOLDER = "read"
 _DEFAULT_WARPS = 4
@@ -88,24 +80,19 @@ def read_configs(
         timeout_s: Seconds that all of them have; no limit in this process.
         cache: Folder of what was lowered before. Default: ``read`` in the cache of this user.
     """
-    kept = ReadCache(cache_folder(FOLDER) if cache is None else cache)
-    found: dict[int, Reading] = {}
-    jobs: dict[int, ReadJob] = {}
-    for i, config in enumerate(configs):
-        try:
-            lowering, launch = bind_config(request, config)
-            entry = kept.entry(lowering, launch)
-            if workers and not entry.is_lowered:
-                jobs[i] = _job(lowering, launch, entry)
-            else:
-                found[i] = read_kernel(lowering, launch, kept)
-        except Exception as error:  # noqa: BLE001 (of Triton or of a user's hook: the config stays unread)
-            found[i] = Reading(note=describe_failure(error))
-    found |= dict(zip(jobs, read_apart(list(jobs.values()), workers, timeout_s), strict=True))
-    return [found[i] for i in range(len(configs))]
+    reader = ManyReader(ReadCache(cache_folder(FOLDER) if cache is None else cache), workers, timeout_s)
+    return reader.read([try_binding(request, config) for config in configs])
 
 
-def bind_config(request: ReadRequest, config: Any) -> tuple[Lowering, ReadLaunch]:
+def try_binding(request: ReadRequest, config: Any) -> BoundConfig | Exception:
+    """Do what ``bind_config`` does; return what it raises."""
+    try:
+        return bind_config(request, config)
+    except Exception as error:  # noqa: BLE001 (of Triton or of a user's hook: the config stays unread)
+        return error
+
+
+def bind_config(request: ReadRequest, config: Any) -> BoundConfig:
     """Tell what a config compiles for the arguments of a launch, and how it is launched."""
     function, chosen = request.function, config.all_kwargs()
     told = {**request.arguments, **chosen}
@@ -123,7 +110,7 @@ def bind_config(request: ReadRequest, config: Any) -> tuple[Lowering, ReadLaunch
     grid = request.grid(named) if callable(request.grid) else request.grid
     x, y, z = (*map(int, grid), 1, 1)[:3]
     launch = ReadLaunch(arguments, (x, y, z), int(options.get("num_warps", _DEFAULT_WARPS)))
-    return Lowering(function, specialization, request.architecture), launch
+    return BoundConfig(Lowering(function, specialization, request.architecture), launch)
 
 
 def _bound(
@@ -190,22 +177,3 @@ def _type(value: Any) -> str:
     if isinstance(value, int):
         return "i32" if -(2**31) <= value < 2**31 else "i64"
     return "fp32"
-
-
-def _job(lowering: Lowering, launch: ReadLaunch, entry: ReadEntry) -> ReadJob:
-    """What a worker has to know, once Triton's front end has seen the kernel."""
-    source, options = lowering.source, dict(lowering.specialization.options)
-    begun = begin_lowering(source, options, lowering.architecture)
-    return ReadJob(
-        name=source.name,
-        ext=source.ext,
-        language=source.language.value,
-        code=str(begun.module),
-        options=options,
-        architecture=lowering.architecture,
-        arguments=[each.bytes if isinstance(each, Array) else each for each in launch.arguments],
-        arrays=[isinstance(each, Array) for each in launch.arguments],
-        grid=launch.grid,
-        warps=launch.warps,
-        entry=entry,
-    )

@@ -35,8 +35,8 @@ from costmodel.kernels.triton._family import (
 )
 from costmodel.kernels.triton._lower import Lowering, Specialization, make_source, target_of
 from costmodel.kernels.triton._read import read_kernel
-from costmodel.kernels.triton._read_cache import ReadCache, ReadLaunch
-from costmodel.kernels.triton._values import Argument, Array
+from costmodel.kernels.triton._read_cache import ReadCache
+from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
@@ -192,7 +192,7 @@ def _compiled(
     """
     import triton
 
-    source = make_source(_function(family), specialise(parameters, options))
+    source = make_source(family_function(family), specialise(parameters, options))
     target = target_of(architecture)
     with tempfile.TemporaryFile() as log, _messages_in(log):
         try:
@@ -236,7 +236,7 @@ def prepare_reading(
     x, y, z = geometry.grid[0].tolist()
     launch = ReadLaunch(arguments, (x, y, z), int(geometry.block[0, 0]) // WARP_THREADS)
     specialization = specialise(parameters, choose_options(config))
-    return Lowering(_function(family), specialization, architecture), launch
+    return Lowering(family_function(family), specialization, architecture), launch
 
 
 def _argument(parameter: Pointer | PassedValue, sizes: Sequence[int]) -> Argument:
@@ -246,7 +246,8 @@ def _argument(parameter: Pointer | PassedValue, sizes: Sequence[int]) -> Argumen
     return Array(to.size_bytes if isinstance(to, Scratch) else sizes[to.position])
 
 
-def _function(family: TritonFamily) -> Any:
+def family_function(family: TritonFamily) -> Any:
+    """Return the ``@triton.jit`` function of a family."""
     return getattr(load_module(family.kernel), family.function)
 
 

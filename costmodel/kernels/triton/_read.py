@@ -1,15 +1,18 @@
 """Facts read from Triton's IR, of a kernel's text or of a kernel."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 from costmodel.kernels._read_facts import ReadFacts, Reading, describe_failure, mean_facts
 from costmodel.kernels.triton._ir import Module, parse_ir
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._lower import LoweredTexts, Lowering, lower_kernel
 from costmodel.kernels.triton._program_facts import ProgramCounter
-from costmodel.kernels.triton._read_cache import ReadCache, ReadLaunch
+from costmodel.kernels.triton._reach import find_fault
+from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry
 from costmodel.kernels.triton._thread_facts import ThreadCounter
-from costmodel.kernels.triton._values import Rules
+from costmodel.kernels.triton._values import ReadLaunch, Rules
 from costmodel.kernels.triton._walk import Counter, Walk
 
 # Places of the programs that stand for all, where the place decides what a program does.
@@ -56,22 +59,50 @@ def read_kernel(lowering: Lowering, launch: ReadLaunch, cache: ReadCache | None 
         launch: How it is launched.
         cache: What was lowered and read before; None for nothing.
     """
+    lower = partial(lower_kernel, lowering)
     try:
         if cache is None:
-            return Reading(read_texts(lower_kernel(lowering), launch))
-        return Reading(_read_cached(lowering, launch, cache))
+            return Reading(read_texts(lower(), launch))
+        return Reading(_facts(lower, launch, cache.entry(lowering, launch)))
     except Exception as error:  # noqa: BLE001 (of Triton, or a text unlike any known: the kernel stays unread)
         return Reading(note=describe_failure(error))
 
 
-def _read_cached(lowering: Lowering, launch: ReadLaunch, cache: ReadCache) -> ReadFacts:
-    entry = cache.entry(lowering, launch)
+def read_entry(
+    lower: Callable[[bool], LoweredTexts], launch: ReadLaunch, entry: ReadEntry, *, with_faults: bool
+) -> Reading:
+    """Return what a kernel does, unless its files have it. What fails becomes a note.
+
+    Args:
+        lower: Lowers it, on to the second dialect or not.
+        launch: How it is launched.
+        entry: Its files.
+        with_faults: Whether what cannot be right is a failure, see ``find_fault``.
+    """
+    try:
+        if with_faults and (fault := _fault(lower, launch, entry)):
+            return Reading(note=fault)
+        return Reading(_facts(partial(lower, True), launch, entry))
+    except Exception as error:  # noqa: BLE001 (of Triton, or a text unlike any known: the kernel stays unread)
+        return Reading(note=describe_failure(error))
+
+
+def _facts(lower: Callable[[], LoweredTexts], launch: ReadLaunch, entry: ReadEntry) -> ReadFacts:
     facts = entry.facts()
     if facts is None:
         texts = entry.texts()
         if texts is None:
-            texts = lower_kernel(lowering)
+            texts = lower()
             entry.keep_texts(texts)
         facts = read_texts(texts, launch)
         entry.keep_facts(facts)
     return facts
+
+
+def _fault(lower: Callable[[bool], LoweredTexts], launch: ReadLaunch, entry: ReadEntry) -> str:
+    fault = entry.fault()
+    if fault is None:
+        texts = entry.texts() or lower(False)
+        fault = find_fault(parse_ir(texts.ttir), launch)
+        entry.keep_fault(fault)
+    return fault

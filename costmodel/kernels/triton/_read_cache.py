@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,22 +13,11 @@ import msgspec
 from costmodel.files import write_whole
 from costmodel.kernels._read_facts import ReadFacts
 from costmodel.kernels.triton._lower import LoweredTexts, Lowering
-from costmodel.kernels.triton._values import Argument, Array
+from costmodel.kernels.triton._values import Array, ReadLaunch
 
-
-@dataclass(frozen=True)
-class ReadLaunch:
-    """How a kernel is launched whose facts are read.
-
-    Attributes:
-        arguments: What it is called with, without what is compiled in, in order.
-        grid: Programs along each axis.
-        warps: Warps of a program.
-    """
-
-    arguments: Sequence[Argument]
-    grid: tuple[int, int, int]
-    warps: int
+_FACTS = ".facts.json"
+# Options of the compiler that its passes look at, and its front end does not.
+_BEHIND_FRONT = frozenset(("num_warps", "num_stages", "maxnreg"))
 
 
 class ReadEntry(msgspec.Struct, frozen=True):
@@ -48,6 +36,11 @@ class ReadEntry(msgspec.Struct, frozen=True):
         """Whether the kernel was lowered."""
         return Path(self.texts_file).is_file()
 
+    def is_known(self, *, with_faults: bool) -> bool:
+        """Whether all is kept that is wanted."""
+        fault = self.fault() if with_faults else ""
+        return bool(fault) or (fault == "" and Path(self.facts_file).is_file())
+
     def texts(self) -> LoweredTexts | None:
         """Return what the kernel was lowered to; None if nobody did."""
         if not self.is_lowered:
@@ -58,6 +51,19 @@ class ReadEntry(msgspec.Struct, frozen=True):
         """Return what was read of the kernel; None if nobody did."""
         file = Path(self.facts_file)
         return msgspec.json.decode(file.read_bytes(), type=ReadFacts) if file.is_file() else None
+
+    def fault(self) -> str | None:
+        """Return why the kernel cannot be right, empty if nothing says so; None if nobody looked."""
+        file = self._fault_file
+        return msgspec.json.decode(file.read_bytes(), type=str) if file.is_file() else None
+
+    def keep_fault(self, fault: str) -> None:
+        """Keep why the kernel cannot be right."""
+        write_whole(self._fault_file, msgspec.json.encode(fault))
+
+    @property
+    def _fault_file(self) -> Path:
+        return Path(self.facts_file.removesuffix(_FACTS) + ".fault.json")
 
     def keep_texts(self, texts: LoweredTexts) -> None:
         """Keep what the kernel was lowered to."""
@@ -80,28 +86,32 @@ class ReadCache:
 
     def entry(self, lowering: Lowering, launch: ReadLaunch) -> ReadEntry:
         """Return the files of a kernel and launch."""
-        text = _hash_lowering(lowering)
-        facts = _hash([text, _reader_hash(), _describe(launch)])
-        return ReadEntry(str(self.folder / f"{text}.json.gz"), str(self.folder / f"{facts}.facts.json"))
+        text = _hash(_describe_lowering(lowering))
+        facts = _hash([text, reader_hash(), _describe(launch)])
+        return ReadEntry(str(self.folder / f"{text}.json.gz"), str(self.folder / f"{facts}{_FACTS}"))
 
 
-def _hash_lowering(lowering: Lowering) -> str:
-    """Hash what text depends on: source, compiler, target and specialisation."""
+def hash_front(lowering: Lowering) -> str:
+    """Hash what Triton's front end looks at."""
+    return _hash(_describe_lowering(lowering, _BEHIND_FRONT))
+
+
+def _describe_lowering(lowering: Lowering, without: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """Tell what text depends on: source, compiler, target and specialisation."""
     import triton
 
     told = lowering.specialization
-    return _hash(
-        {
-            "source": lowering.function.cache_key,
-            "triton": triton.__version__,
-            "target": lowering.architecture,
-            "with_layouts": lowering.with_layouts,
-            "signature": dict(told.signature),
-            "constants": [[str(place), repr(value)] for place, value in told.constants.items()],
-            "attributes": [[list(place), value] for place, value in told.attributes.items()],
-            "options": sorted((name, repr(value)) for name, value in told.options.items()),
-        }
-    )
+    options = sorted((name, repr(value)) for name, value in told.options.items() if name not in without)
+    return {
+        "source": lowering.function.cache_key,
+        "triton": triton.__version__,
+        "target": lowering.architecture,
+        "with_layouts": lowering.with_layouts,
+        "signature": dict(told.signature),
+        "constants": [[str(place), repr(value)] for place, value in told.constants.items()],
+        "attributes": [[list(place), value] for place, value in told.attributes.items()],
+        "options": options,
+    }
 
 
 def _describe(launch: ReadLaunch) -> list[Any]:
@@ -110,7 +120,7 @@ def _describe(launch: ReadLaunch) -> list[Any]:
 
 
 @cache
-def _reader_hash() -> str:
+def reader_hash() -> str:
     """Hash the code that reads: another version may read otherwise."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):

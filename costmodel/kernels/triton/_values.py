@@ -30,6 +30,21 @@ class Array:
 Argument = Array | int | float | None
 
 
+@dataclass(frozen=True)
+class ReadLaunch:
+    """How a kernel is launched whose facts are read.
+
+    Attributes:
+        arguments: What it is called with, without what is compiled in, in order.
+        grid: Programs along each axis.
+        warps: Warps of a program.
+    """
+
+    arguments: Sequence[Argument]
+    grid: tuple[int, int, int]
+    warps: int
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """What is known of a value.

@@ -11,8 +11,7 @@ import triton
 import triton.language as tl
 
 from costmodel.kernels.triton._lower import Lowering, Specialization, lower_kernel
-from costmodel.kernels.triton._read_cache import ReadLaunch
-from costmodel.kernels.triton._values import Array
+from costmodel.kernels.triton._values import Array, ReadLaunch
 
 FOLDER = Path(__file__).with_name("texts")
 _DIVISIBLE = [["tt.divisibility", 16]]

@@ -8,8 +8,8 @@ import pytest
 from costmodel.kernels._read_facts import ReadFacts
 from costmodel.kernels.triton._lower import LoweredTexts
 from costmodel.kernels.triton._read import read_texts
-from costmodel.kernels.triton._read_cache import ReadCache, ReadLaunch
-from costmodel.kernels.triton._values import Array
+from costmodel.kernels.triton._read_cache import ReadCache
+from costmodel.kernels.triton._values import Array, ReadLaunch
 
 pytestmark = pytest.mark.white_box
 

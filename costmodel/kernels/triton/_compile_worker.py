@@ -1,21 +1,16 @@
 """Compiles Triton kernels into Triton's cache, each in a process that it may take with it.
 
-A script of its own, which imports Triton and nothing else: neither the program that tunes nor its modules
-run again here. It reads jobs, as ``_compiling`` writes them, from standard input, and tells of each one
-that ended its process: a JSON line with its position, exit code (below zero a signal's) and first words.
+A script, which imports Triton and hardly anything else: neither the program that tunes nor its modules run
+again here. It takes jobs, as the drop-in's ``_compiling`` makes them, and tells of each one that ended its
+process: a JSON line with its position, exit code (below zero a signal's) and first words.
 """
 
 import json
-import math
-import multiprocessing
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from multiprocessing.connection import wait
-from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +18,8 @@ import triton
 from triton._C.libtriton import ir
 from triton.backends.compiler import GPUTarget, Language
 from triton.compiler import ASTSource
+
+from costmodel.kernels.triton._forking import run_forked
 
 _FIRST_WORDS = 4096  # a message comes before its stack
 
@@ -64,11 +61,11 @@ class _KeyOnly(SentSource):
         raise _KnownKeyError
 
 
-def learn_keys(jobs: Iterable[Mapping[str, Any]]) -> None:
+def learn_keys(line: bytes) -> None:
     """Let Triton find once what its keys are made of, such as a hash of its own files: forks inherit it."""
-    for job in jobs:
-        with suppress(Exception):
-            _compile(_KeyOnly(job), job)
+    job = json.loads(line)
+    with suppress(Exception):
+        _compile(_KeyOnly(job), job)
 
 
 def compile_job(job: Mapping[str, Any], said: Path) -> None:
@@ -85,53 +82,16 @@ def _compile(source: ASTSource, job: Mapping[str, Any]) -> None:
     triton.compile(source, target=GPUTarget(*job["target"]), options=options)
 
 
-def run_forked(
-    work: Callable[..., None],
-    arguments: Sequence[tuple[Any, ...]],
-    most: int,
-    deadline: float = math.inf,
-) -> Iterator[tuple[int, ForkProcess | None]]:
-    """Call a function with each of several arguments, each in a process of its own.
-
-    Args:
-        work: The function.
-        arguments: What it is called with, each time.
-        most: Most processes at once.
-        deadline: When to give up, by ``time.monotonic``.
-
-    Yields:
-        Position and process of each call as it ends; no process for those that had not by the deadline.
-    """
-    fork = multiprocessing.get_context("fork")
-    running: dict[int, tuple[int, ForkProcess]] = {}
-    left = list(enumerate(arguments))
-    while left or running:
-        while left and len(running) < most:
-            position, given = left.pop(0)
-            process = fork.Process(target=work, args=given)
-            process.start()
-            running[process.sentinel] = position, process
-        patience_s = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
-        ended = set(running).intersection(wait(list(running), patience_s))
-        for sentinel in ended or set(running):
-            position, process = running.pop(sentinel)
-            if not ended:
-                process.kill()
-            process.join()
-            yield position, process if ended else None
-        if not ended:
-            yield from ((position, None) for position, _ in left)
-            return
-
-
-def main() -> None:
-    most, jobs = int(sys.argv[1]), json.load(sys.stdin)
-    learn_keys(jobs[:1])
+def _main() -> None:
+    most = int(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
-        said = [Path(folder, str(position)) for position in range(len(jobs))]
-        for position, process in run_forked(compile_job, list(zip(jobs, said, strict=True)), most):
+
+        def work(line: bytes, position: int) -> None:
+            compile_job(json.loads(line), Path(folder, str(position)))
+
+        for position, process in run_forked(work, most, before=learn_keys):
             if process and process.exitcode:
-                words = said[position].read_text(errors="replace")[:_FIRST_WORDS]
+                words = Path(folder, str(position)).read_text(errors="replace")[:_FIRST_WORDS]
                 print(json.dumps([position, process.exitcode, words]), flush=True)
 
 
@@ -141,4 +101,4 @@ def _tuples(value: Any) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    _main()

@@ -1,0 +1,71 @@
+"""A family whose parameters are left to be chosen: what may be chosen of them, and how a choice is read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from costmodel.kernels._read_facts import Reading
+from costmodel.kernels.family._formula import Formula
+from costmodel.kernels.triton._build import family_function, prepare_reading
+from costmodel.kernels.triton._family import OPTIONS, TritonFamily
+from costmodel.kernels.triton._open_space import Choices, OpenLaunch
+from costmodel.kernels.triton._propose import ConfigRanker, Proposer
+from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
+from costmodel.kernels.triton._uses import find_uses
+from costmodel.records._candidate import Candidate, Config, ConfigBatch
+from costmodel.records._workload import Workload
+
+
+@dataclass(frozen=True)
+class OpenFamily:
+    """A family whose parameters are open, for a workload.
+
+    Attributes:
+        family: The family; of its parameters the names alone count.
+        workload: What it computes.
+        architecture: Architecture of the device, such as ``sm_90``.
+        sms: SMs that it has.
+    """
+
+    family: TritonFamily
+    workload: Workload
+    architecture: str
+    sms: int
+
+    def propose(self, count: int, reader: ManyReader, rank: ConfigRanker) -> list[Config]:
+        """Return up to so many configs, the most promising first; see ``Proposer``."""
+        space = self.launch().space()
+        family = self.with_choices(space.choices)
+
+        def read(configs: Sequence[Mapping[str, int]]) -> list[Reading]:
+            return reader.read([self._bind(family, config) for config in configs])
+
+        return [Config(each) for each in Proposer(space, read, rank).propose(count)]
+
+    def with_choices(self, choices: Choices) -> TritonFamily:
+        """Return the family with other choices of its parameters, and no conditions."""
+        return replace(self.family, parameters=choices, conditions=(), defaults={}, starts=())
+
+    def launch(self) -> OpenLaunch:
+        """Return what is known of a launch."""
+        family, dims = self.family, self.workload.dims
+        names = [name for name in family.parameters if name not in OPTIONS]
+
+        def grid(chosen: Mapping[str, int]) -> Sequence[int]:
+            batch = ConfigBatch.from_configs(self.workload, [Config(chosen)])
+            programs: list[int] = family.geometry(self.workload, batch.decisions, 1).grid[0].tolist()
+            return programs
+
+        numbers = {}
+        for name, formula in {**family.constants, **family.scalars}.items():
+            if set(Formula(formula).names) <= dims.keys():
+                value = Formula(formula).value(dims)
+                numbers |= {name: value} if isinstance(value, int) else {}
+        uses = find_uses(family_function(family))
+        return OpenLaunch(uses, names, grid, {**dims, **numbers}, self.sms)
+
+    def _bind(self, family: TritonFamily, config: Mapping[str, int]) -> BoundConfig | Exception:
+        try:
+            candidate = Candidate(self.workload, family.space_name, Config(config))
+            return BoundConfig(*prepare_reading(family, candidate, self.architecture))
+        except Exception as error:  # noqa: BLE001 (of formulas: the config stays unread)
+            return error
