@@ -20,7 +20,7 @@ from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._devices import CudaRunner
 from costmodel.files import cache_folder
 from costmodel.kernels._read_facts import ReadFacts
-from costmodel.kernels.triton._open_family import OpenFamily
+from costmodel.kernels.triton.proposing._open_family import OpenFamily
 from costmodel.kernels.triton._read_cache import ReadCache
 from costmodel.kernels.triton._read_many import ManyReader
 from costmodel.kernels.triton._source import TritonSource

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton._open_family import OpenFamily
+from costmodel.kernels.triton.proposing._open_family import OpenFamily
 from costmodel.kernels.triton._source import load_families
 
 AT_LARGE = Path(__file__).parents[1] / "kernels_at_large" / "families"

@@ -19,7 +19,7 @@ from triton.runtime.jit import JITFunction
 
 from costmodel.kernels.triton._forking import run_apart
 
-_WORKER = "costmodel.kernels.triton._compile_worker"
+_WORKER = "costmodel.integrations.triton._compile_worker"
 _SAID = 300  # characters of what a compiler said
 _looking = threading.RLock()
 

@@ -1,6 +1,7 @@
 """Jobs for a process of its own, which forks for each: one that crashes the compiler costs itself alone.
 
-Jobs are lines, sent as they are made: the process starts, and works on the first, while the next are made.
+Jobs are lines, sent as they are made: the process starts, and works on the first, while the next are made. A
+kernel is sent as Triton's front end leaves it.
 """
 
 import math
@@ -8,15 +9,48 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
+from pathlib import Path
+from typing import Any
+
+from triton._C.libtriton import ir
+from triton.backends.compiler import Language
+from triton.compiler import ASTSource
 
 _CHUNK = 1 << 16
 _START_S = 20.0  # that Python and Triton may take to start
+
+
+class SentSource(ASTSource):  # type: ignore[misc]
+    """A kernel whose intermediate code was made in another process; Triton caches it under the same key.
+
+    Args:
+        job: Description of the kernel from that process.
+    """
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.name, self.ext, self.language = job["name"], job["ext"], Language(job["language"])
+        self._code, self._hash = job["code"], job["hash"]
+
+    def hash(self) -> str:
+        """That of the source that the other process has."""
+        return str(self._hash)
+
+    def make_ir(self, *arguments: Any, **named: Any) -> Any:
+        """Return the intermediate code, in the context that Triton compiles it in, its last argument."""
+        context = named["context"] if "context" in named else arguments[-1]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"kernel.{self.ext}"
+            path.write_text(self._code)
+            module = ir.parse_mlir_module(str(path), context)
+        module.context = context
+        return module
 
 
 def run_apart(
@@ -88,20 +122,20 @@ def _close(process: "subprocess.Popen[bytes]") -> None:
 
 
 class Inbox:
-    """Lines that arrive on standard input, until its end."""
+    """Lines that arrive on standard input, until its end.
+
+    Attributes:
+        file: What to wait for.
+        is_open: Whether more may come.
+    """
 
     def __init__(self) -> None:
-        self._file = sys.stdin.buffer.fileno()
+        self.file, self.is_open = sys.stdin.buffer.fileno(), True
         self._left, self._lines = b"", list[bytes]()
-        self.is_open = True
-
-    def fileno(self) -> int:
-        """What to wait for."""
-        return self._file
 
     def receive(self) -> None:
         """Read what is there; waits if that is nothing."""
-        chunk = os.read(self._file, _CHUNK)
+        chunk = os.read(self.file, _CHUNK)
         self.is_open = bool(chunk)
         *whole, self._left = (self._left + chunk).split(b"\n")
         self._lines += whole
@@ -143,10 +177,10 @@ def run_forked(
         if not listens and not running:
             return
         patience_s = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
-        ready = wait([*running, *([inbox] if listens else [])], patience_s)
-        if inbox in ready:
+        ready = set(wait([*running, *([inbox.file] if listens else [])], patience_s))
+        if inbox.file in ready:
             inbox.receive()
-        for sentinel in running.keys() & set(ready) if ready else set(running):
+        for sentinel in running.keys() & ready if ready else set(running):
             of, process = running.pop(sentinel)
             if not ready:
                 process.kill()

@@ -68,7 +68,7 @@ def read_kernel(lowering: Lowering, launch: ReadLaunch, cache: ReadCache | None 
         return Reading(note=describe_failure(error))
 
 
-def read_entry(
+def read_kept(
     lower: Callable[[bool], LoweredTexts], launch: ReadLaunch, entry: ReadEntry, *, with_faults: bool
 ) -> Reading:
     """Return what a kernel does, unless its files have it. What fails becomes a note.

@@ -1,26 +1,33 @@
 """Reads many configs of kernels side by side, in processes of their own.
 
 Triton's front end works here, on objects of this process, once for all configs that differ in what it does
-not look at; the passes behind it, which may crash, and the counting in ``_read_worker``.
+not look at; the passes behind it, which may crash, and the counting in processes that a second one forks.
+
+Run as a script with a number of processes and of seconds: it takes jobs, and prints a JSON line with the
+position of each that ended, and what was found.
 """
 
+import os
+import sys
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
 from costmodel.kernels._read_facts import Reading, describe_failure
-from costmodel.kernels.triton._forking import run_apart
-from costmodel.kernels.triton._lower import LoweredTexts, Lowering, begin_lowering, lower_kernel
-from costmodel.kernels.triton._read import read_entry
+from costmodel.kernels.triton._forking import SentSource, run_apart, run_forked
+from costmodel.kernels.triton._lower import LoweredTexts, Lowering, begin_lowering, lower_kernel, lower_source
+from costmodel.kernels.triton._read import read_kept
 from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry, hash_front
-from costmodel.kernels.triton._read_worker import ReadJob
-from costmodel.kernels.triton._values import Array, ReadLaunch
+from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
 
-_WORKER = "costmodel.kernels.triton._read_worker"
+_DIED = Reading(note="Triton's compiler ended its process.")
 _NO_TIME = Reading(note="There was no time left to read it.")
 
 
@@ -34,6 +41,53 @@ class BoundConfig(NamedTuple):
 
     lowering: Lowering
     launch: ReadLaunch
+
+
+class ReadJob(msgspec.Struct, frozen=True):
+    """A kernel as Triton's front end left it, and how it is launched.
+
+    Attributes:
+        name: Name of the kernel.
+        ext: What Triton calls the kind of its code.
+        language: What Triton calls its language.
+        code: Text of the module; empty where its entry has what it is lowered to.
+        options: Options of the compiler.
+        architecture: Architecture, such as ``sm_90``.
+        arguments: What it is called with; the bytes of arrays.
+        arrays: Which of them are arrays.
+        grid: Programs along each axis.
+        warps: Warps of a program.
+        entry: Files that keep what is lowered and read.
+        with_faults: Whether what cannot be right is a failure.
+    """
+
+    name: str
+    ext: str
+    language: int
+    code: str
+    options: dict[str, Any]
+    architecture: str
+    arguments: list[int | float | None]
+    arrays: list[bool]
+    grid: tuple[int, int, int]
+    warps: int
+    entry: ReadEntry
+    with_faults: bool
+
+    @property
+    def launch(self) -> ReadLaunch:
+        """How it is launched."""
+        told: list[Argument] = [
+            Array(int(value or 0)) if is_array else value
+            for value, is_array in zip(self.arguments, self.arrays, strict=True)
+        ]
+        return ReadLaunch(told, self.grid, self.warps)
+
+    def lower(self, with_layouts: bool) -> LoweredTexts:
+        """Lower the module."""
+        told = {"name": self.name, "ext": self.ext, "language": self.language, "code": self.code}
+        source = SentSource({**told, "hash": ""})
+        return lower_source(source, self.options, self.architecture, with_layouts=with_layouts)
 
 
 @dataclass
@@ -70,7 +124,7 @@ class ManyReader:
                     yield msgspec.json.encode(job)
 
         try:
-            lines = run_apart(_WORKER, [self.workers, self.timeout_s], jobs(), {}, self.timeout_s)
+            lines = run_apart(__name__, [self.workers, self.timeout_s], jobs(), {}, self.timeout_s)
         except OSError as error:
             lines, otherwise = [], Reading(note=describe_failure(error))
         else:
@@ -92,7 +146,7 @@ class ManyReader:
         if self.workers and not entry.is_known(with_faults=self.with_faults):
             return self._job(lowering, launch, entry)
         lower = partial(_lower, lowering)
-        found[position] = read_entry(lower, launch, entry, with_faults=self.with_faults)
+        found[position] = read_kept(lower, launch, entry, with_faults=self.with_faults)
         return None
 
     def _job(self, lowering: Lowering, launch: ReadLaunch, entry: ReadEntry) -> ReadJob:
@@ -125,3 +179,26 @@ class ManyReader:
 
 def _lower(lowering: Lowering, with_layouts: bool) -> LoweredTexts:
     return lower_kernel(lowering if with_layouts else lowering.first_dialect)
+
+
+def _main() -> None:
+    most, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder:
+
+        def work(line: bytes, position: int) -> None:
+            with Path(os.devnull).open("wb") as nothing:  # what the compiler's C++ says
+                for stream in (1, 2):
+                    os.dup2(nothing.fileno(), stream)
+            job = msgspec.json.decode(line, type=ReadJob)
+            found = read_kept(job.lower, job.launch, job.entry, with_faults=job.with_faults)
+            Path(folder, str(position)).write_bytes(msgspec.json.encode(found))
+
+        for position, process in run_forked(work, most, deadline):
+            file = Path(folder, str(position))
+            if process:
+                found = file.read_bytes() if file.exists() else msgspec.json.encode(_DIED)
+                print(f"[{position}, {found.decode()}]", flush=True)
+
+
+if __name__ == "__main__":
+    _main()

@@ -8,9 +8,9 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.kernels._read_facts import ReadFacts, Reading
-from costmodel.kernels.triton._open_space import OpenLaunch, OpenSpace
-from costmodel.kernels.triton._propose import OpenConfig, Proposer
-from costmodel.kernels.triton._uses import ParameterUses
+from costmodel.kernels.triton.proposing._open_space import OpenLaunch, OpenSpace
+from costmodel.kernels.triton.proposing._propose import OpenConfig, Proposer
+from costmodel.kernels.triton.proposing._uses import ParameterUses
 
 pytestmark = pytest.mark.white_box
 
@@ -108,7 +108,7 @@ def test_what_is_compared_with_text_must_be_told() -> None:
 @pytest.mark.triton
 def test_uses_are_read_from_the_source_and_from_what_it_calls() -> None:
     pytest.importorskip("triton")
-    from costmodel.kernels.triton._uses import find_uses
+    from costmodel.kernels.triton.proposing._uses import find_uses
 
     kernels = pytest.importorskip("open_kernels")
     found = find_uses(kernels.tiled)

@@ -7,10 +7,10 @@ from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.triton._build import family_function, prepare_reading
 from costmodel.kernels.triton._family import OPTIONS, TritonFamily
-from costmodel.kernels.triton._open_space import Choices, OpenLaunch
-from costmodel.kernels.triton._propose import ConfigRanker, Proposer
+from costmodel.kernels.triton.proposing._open_space import Choices, OpenLaunch
+from costmodel.kernels.triton.proposing._propose import ConfigRanker, Proposer
 from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
-from costmodel.kernels.triton._uses import find_uses
+from costmodel.kernels.triton.proposing._uses import find_uses
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
 
@@ -39,7 +39,7 @@ class OpenFamily:
         def read(configs: Sequence[Mapping[str, int]]) -> list[Reading]:
             return reader.read([self._bind(family, config) for config in configs])
 
-        return [Config(each) for each in Proposer(space, read, rank).propose(count)]
+        return [Config({**each}) for each in Proposer(space, read, rank).propose(count)]
 
     def with_choices(self, choices: Choices) -> TritonFamily:
         """Return the family with other choices of its parameters, and no conditions."""
@@ -51,11 +51,11 @@ class OpenFamily:
         names = [name for name in family.parameters if name not in OPTIONS]
 
         def grid(chosen: Mapping[str, int]) -> Sequence[int]:
-            batch = ConfigBatch.from_configs(self.workload, [Config(chosen)])
+            batch = ConfigBatch.from_configs(self.workload, [Config({**chosen})])
             programs: list[int] = family.geometry(self.workload, batch.decisions, 1).grid[0].tolist()
             return programs
 
-        numbers = {}
+        numbers: dict[str, int] = {}
         for name, formula in {**family.constants, **family.scalars}.items():
             if set(Formula(formula).names) <= dims.keys():
                 value = Formula(formula).value(dims)
@@ -65,7 +65,7 @@ class OpenFamily:
 
     def _bind(self, family: TritonFamily, config: Mapping[str, int]) -> BoundConfig | Exception:
         try:
-            candidate = Candidate(self.workload, family.space_name, Config(config))
+            candidate = Candidate(self.workload, family.space_name, Config({**config}))
             return BoundConfig(*prepare_reading(family, candidate, self.architecture))
         except Exception as error:  # noqa: BLE001 (of formulas: the config stays unread)
             return error

@@ -14,7 +14,7 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.kernels.triton._layouts import WARP_THREADS
-from costmodel.kernels.triton._uses import ParameterUses
+from costmodel.kernels.triton.proposing._uses import ParameterUses
 
 Choices = Mapping[str, tuple[int, ...]]
 WARPS, STAGES = "num_warps", "num_stages"

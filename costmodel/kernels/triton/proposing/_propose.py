@@ -12,7 +12,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.kernels._read_facts import ReadFacts, Reading
-from costmodel.kernels.triton._open_space import STAGES, OpenSpace
+from costmodel.kernels.triton.proposing._open_space import STAGES, OpenSpace
 
 OpenConfig = dict[str, int]
 # Reads configs: a note where one cannot be read, or cannot be right.

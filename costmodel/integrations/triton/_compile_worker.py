@@ -15,39 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import triton
-from triton._C.libtriton import ir
-from triton.backends.compiler import GPUTarget, Language
+from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from costmodel.kernels.triton._forking import run_forked
+from costmodel.kernels.triton._forking import SentSource, run_forked
 
 _FIRST_WORDS = 4096  # a message comes before its stack
-
-
-class SentSource(ASTSource):  # type: ignore[misc]
-    """A kernel whose intermediate code was made in another process; Triton caches it under the same key.
-
-    Args:
-        job: Description of the kernel from that process.
-    """
-
-    def __init__(self, job: Mapping[str, Any]) -> None:
-        self.name, self.ext, self.language = job["name"], job["ext"], Language(job["language"])
-        self._code, self._hash = job["code"], job["hash"]
-
-    def hash(self) -> str:
-        """That of the source that the other process has."""
-        return str(self._hash)
-
-    def make_ir(self, *arguments: Any, **named: Any) -> Any:
-        """Return the intermediate code, in the context that Triton compiles it in, its last argument."""
-        context = named["context"] if "context" in named else arguments[-1]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"kernel.{self.ext}"
-            path.write_text(self._code)
-            module = ir.parse_mlir_module(str(path), context)
-        module.context = context
-        return module
 
 
 class _KnownKeyError(Exception):

@@ -1,0 +1,1 @@
+"""Configs of Triton kernels that come without a list; importing it loads no Triton."""
