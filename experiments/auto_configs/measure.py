@@ -20,10 +20,10 @@ from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._devices import CudaRunner
 from costmodel.files import cache_folder
 from costmodel.kernels._read_facts import ReadFacts
-from costmodel.kernels.triton.proposing._open_family import OpenFamily
 from costmodel.kernels.triton._read_cache import ReadCache
 from costmodel.kernels.triton._read_many import ManyReader
 from costmodel.kernels.triton._source import TritonSource
+from costmodel.kernels.triton.proposing._open_family import OpenFamily
 from costmodel.records import Candidate, Config, find_device
 from costmodel.records._platform import Platform, part_of
 from costmodel.transfer._read_ranker import shipped_ranker

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.proposing._open_family import OpenFamily
 from costmodel.kernels.triton._source import load_families
+from costmodel.kernels.triton.proposing._open_family import OpenFamily
 
 AT_LARGE = Path(__file__).parents[1] / "kernels_at_large" / "families"
 PLACES = [str(file.parent) for file in sorted(AT_LARGE.glob("*/family.py"))]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from costmodel.collector.build._builders import start_build_workers
+from costmodel.collector._builders import start_build_workers
 from costmodel.kernels import sample_candidates
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload

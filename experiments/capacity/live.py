@@ -14,7 +14,7 @@ from typing import Any
 
 import costmodel
 from costmodel.collector import CpuRunner, CudaRunner, Timing
-from costmodel.collector.build._build import prepare_build_worker
+from costmodel.collector._build import prepare_build_worker
 from costmodel.collector.runners._bench import DeviceJobs
 from costmodel.kernels.metaschedule._source import MetaSchedule
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import costmodel
-from costmodel.collector.build._build import build_or_read
-from costmodel.collector.build._builders import start_build_workers
+from costmodel.collector._build import build_or_read
+from costmodel.collector._builders import start_build_workers
 from costmodel.collector.campaign._config import find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.kernels._machine_code import MACHINE_CODE_FACTS, MachineCode, machine_code

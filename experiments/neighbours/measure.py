@@ -20,7 +20,7 @@ from machine import WHOLE, Layout, Machine, Place
 from measured import key, slowdowns
 from numpy.typing import NDArray
 
-from costmodel.collector.build._builders import Builders, start_build_workers
+from costmodel.collector._builders import Builders, start_build_workers
 from costmodel.collector.device._workload_data import WorkloadData
 from costmodel.errors import CostModelError
 from costmodel.kernels import KernelSource

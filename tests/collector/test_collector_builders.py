@@ -10,8 +10,8 @@ from fake_records import fake_candidate
 from msgspec.structs import replace
 
 from costmodel.collector import LocalEngine
-from costmodel.collector.build._build import reference_name
-from costmodel.collector.build._builders import Builders, compile_effort
+from costmodel.collector._build import reference_name
+from costmodel.collector._builders import Builders, compile_effort
 from costmodel.kernels._artifact import Built
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Candidate, Config, Outcome, Workload

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from costmodel.collector._build import ModuleBuilders, ModuleSource
 from costmodel.collector._engine import WorkerDiedError
-from costmodel.collector.build._build import ModuleBuilders, ModuleSource
 from costmodel.kernels._artifact import Built
 from costmodel.records import Outcome
 

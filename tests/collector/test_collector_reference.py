@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from costmodel.collector.build._build import write_reference
+from costmodel.collector._build import write_reference
 from costmodel.kernels._reference import make_arguments, reference_output
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from costmodel.collector.build._build import write_reference
+from costmodel.collector._build import write_reference
 from costmodel.collector.device._runtimes import Runtime
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.kernels.metaschedule._source import MetaSchedule

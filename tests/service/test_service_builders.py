@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from costmodel.collector import CpuRunner, Engine, LocalEngine, Timing
-from costmodel.collector.build._builders import Builders
+from costmodel.collector._builders import Builders
 from costmodel.kernels import CudaSource, sample_candidates
 from costmodel.records import Candidate, Config, Outcome, Workload
 from costmodel.service import DaskEngine

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from costmodel.collector._builders import Builders, start_build_workers
 from costmodel.collector._engine import Engine
 from costmodel.collector._meter import METER, MeteredStage
-from costmodel.collector.build._builders import Builders, start_build_workers
 from costmodel.collector.device._job import ArrayArgument, DeviceSetup, ModuleJob
 from costmodel.collector.device._timing import Timed, Timing
 from costmodel.collector.runners._base import Request, Runner

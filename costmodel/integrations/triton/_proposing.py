@@ -14,10 +14,10 @@ from costmodel.errors import CostModelError
 from costmodel.files import cache_folder, write_whole
 from costmodel.integrations.triton._reading import FOLDER, ReadRequest, try_binding
 from costmodel.kernels._read_facts import ReadFacts, Reading
-from costmodel.kernels.triton.proposing._open_space import STAGES, WARPS, OpenLaunch
-from costmodel.kernels.triton.proposing._propose import OpenConfig, Proposer
 from costmodel.kernels.triton._read_cache import ReadCache, reader_hash
 from costmodel.kernels.triton._read_many import ManyReader
+from costmodel.kernels.triton.proposing._open_space import STAGES, WARPS, OpenLaunch
+from costmodel.kernels.triton.proposing._propose import OpenConfig, Proposer
 from costmodel.kernels.triton.proposing._uses import find_uses
 from costmodel.records._platform import Platform
 

@@ -11,8 +11,8 @@ import tvm
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
-from costmodel.collector.build._build import ModuleBuilders, ModuleSource
-from costmodel.collector.build._builders import start_build_workers
+from costmodel.collector._build import ModuleBuilders, ModuleSource
+from costmodel.collector._builders import start_build_workers
 from costmodel.collector.device._job import ArrayArgument
 from costmodel.collector.device._timing import Timed
 from costmodel.collector.runners._device_runner import default_builders

@@ -7,9 +7,9 @@ from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.triton._build import family_function, prepare_reading
 from costmodel.kernels.triton._family import OPTIONS, TritonFamily
+from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
 from costmodel.kernels.triton.proposing._open_space import Choices, OpenLaunch
 from costmodel.kernels.triton.proposing._propose import ConfigRanker, Proposer
-from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
 from costmodel.kernels.triton.proposing._uses import find_uses
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload

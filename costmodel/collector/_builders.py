@@ -10,9 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from costmodel.collector._engine import Engine, EngineLostError, WorkerDiedError
-from costmodel.collector._local_engine import LocalEngine
-from costmodel.collector.build._build import (
+from costmodel.collector._build import (
     build_on_worker,
     build_once,
     build_or_read,
@@ -21,6 +19,8 @@ from costmodel.collector.build._build import (
     reference_name,
     write_reference,
 )
+from costmodel.collector._engine import Engine, EngineLostError, WorkerDiedError
+from costmodel.collector._local_engine import LocalEngine
 from costmodel.files import write_whole
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource

@@ -1,1 +1,0 @@
-"""From candidates to kernels, in builder processes that need no GPU."""
