@@ -283,8 +283,8 @@ def top(
     header = ("stage", "on", "places", "waiting", "done an hour", "busy", f"last {seconds} s")
     rows = [
         (
-            use.stage.name,
-            use.stage.where,
+            use.stage,
+            use.place,
             str(use.places),
             str(use.waiting),
             f"{3600 * use.done / seconds:,.0f}",

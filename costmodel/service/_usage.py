@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, delete, insert, select
 
 from costmodel.collector._meter import METER, MeteredStage, Tally
@@ -31,11 +32,12 @@ class Capacity(NamedTuple):
     waiting: int = 0
 
 
-class StageUse(NamedTuple):
+class StageUse(msgspec.Struct, frozen=True):
     """How busy a stage was of late.
 
     Attributes:
-        stage: The stage.
+        stage: What is done.
+        place: What it is done on.
         places: Places now, over all processes; those of a device are shared.
         waiting: Jobs that wait for a place now.
         done: Jobs done in the time looked at.
@@ -43,7 +45,8 @@ class StageUse(NamedTuple):
             where nobody reported.
     """
 
-    stage: MeteredStage
+    stage: str
+    place: str
     places: int
     waiting: int
     done: int
@@ -93,7 +96,7 @@ def write_usage(connection: Connection, capacities: Mapping[MeteredStage, Capaci
 
 def read_usage(connection: Connection, seconds: float, parts: int, now: float) -> list[StageUse]:
     """How busy each stage was in the last seconds, in equal parts."""
-    rows = connection.execute(select(USAGE).where(USAGE.c.at > now - seconds).order_by(USAGE.c.at)).all()
+    rows = connection.execute(select(USAGE).where(USAGE.c.at >= now - seconds).order_by(USAGE.c.at)).all()
     by_stage: dict[MeteredStage, dict[str, list[_Count]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         counted = _Count(row.at, row.places, row.waiting, row.done, row.busy_s)
@@ -119,7 +122,8 @@ def _stage_use(
     here = [counts[-1] for counts in processes if counts[-1].at > edges[-1] - _GONE_S]
     shared = stage.name == "device"
     return StageUse(
-        stage,
+        stage.name,
+        stage.where,
         places=min(1, len(here)) if shared else sum(count.places for count in here),
         waiting=sum(count.waiting for count in here),
         done=sum(counts[-1].done - counts[0].done for counts in processes),

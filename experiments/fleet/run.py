@@ -17,6 +17,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from costmodel.files import write_json
 from costmodel.records import Measurement, read_records
 from costmodel.service import JobFile, JobStore
@@ -216,7 +218,8 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
                 3600 * sum(m.outcome == "ok" for m in measured) / (last - begun)
             ),
             "busy": shares(usage),
-            "usage": [[*use.stage, use.places, use.waiting, use.done, round(use.share, 3)] for use in usage],
+            "busy_with_start": shares(store.usage(last - begun)),
+            "usage": [msgspec.to_builtins(use) | {"busy": round(use.share, 3)} for use in usage],
             "tasks": sum(task.state == "done" for job in store.list() for task in job.tasks),
             "failed": [task.error for job in store.list() for task in job.tasks if task.error],
             "ended": {name: running.said(name) for name in running.ended()},
@@ -264,7 +267,7 @@ def shares(usage: Sequence[Any]) -> dict[str, float]:
     """Busy share of builders, of GPUs, and of what workers do with their time."""
     busy: dict[str, list[float]] = {}
     for use in usage:
-        busy.setdefault(use.stage.name, []).append(use.share)
+        busy.setdefault(use.stage, []).append(use.share)
     return {name: round(sum(each) / len(each), 3) for name, each in busy.items()}
 
 
