@@ -20,11 +20,11 @@ TEST_WORKERS ?= $(shell expr $$(env -u OMP_NUM_THREADS nproc) + 1)
 # How long `make hunt` looks for counterexamples.
 MINUTES ?= 10
 
-TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray
+TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-inductor test-triton test-ray
 # When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
-.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-triton test-ray docs check fuzz mutation reproduce
+.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-inductor test-triton test-ray docs check fuzz mutation reproduce
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -59,6 +59,9 @@ test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the Kernel Tuner
 
 test-torch: .venv/torch.stamp ## Run the tests that need torch, which the other targets skip
 	$(BIN)/python -m pytest -m torch
+
+test-inductor: .venv/torch.stamp ## Run the tests of the plug-in for torch.compile (half a minute, no GPU)
+	$(BIN)/python -m pytest -m torch tests/integrations/test_integrations_inductor.py
 
 test-triton: .venv/triton.stamp ## Run the tests of Triton kernels (installs a 300 MB compiler; needs no GPU)
 	$(BIN)/python -m pytest -n auto --dist loadfile -m triton

@@ -116,4 +116,4 @@ def _workload(product: Product) -> Workload:
 
 
 def _with_versions(platform: Platform) -> Platform:
-    return replace(platform, software={**platform.software, "torch": torch.__version__})
+    return replace(platform, software={**platform.software, "torch": str(torch.__version__)})

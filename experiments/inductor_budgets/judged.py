@@ -1,0 +1,113 @@
+"""A network, compiled in one way after another for parts of a GPU."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from graphs import CpuGraphs, GpuGraphs, Graphs
+from networks import JUDGED, Network
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
+
+STOCK = "max-autotune-no-cudagraphs"
+ROUNDS = 9
+
+
+def judge(name: str, args: argparse.Namespace) -> None:
+    """Compile a network in every way, and time all that is there after each."""
+    graphs: Graphs = GpuGraphs(args.sms) if args.device == "cuda" else CpuGraphs(args.sms)
+    judged = Judged(JUDGED[name], graphs, args)
+    found = {"network": name, "device": graphs.device, "sms": list(graphs.granted)}
+    for _ in judged.compile_all():
+        path = args.out / f"{name}.json"
+        path.write_text(json.dumps(found | judged.result(), indent=1), encoding="utf-8")
+
+
+class Judged:
+    """A network, in as many ways as it was compiled so far.
+
+    Args:
+        network: The network.
+        graphs: Where it runs.
+        args: What ``parse`` gives.
+    """
+
+    def __init__(self, network: Network, graphs: Graphs, args: argparse.Namespace) -> None:
+        self._graphs, self._args = graphs, args
+        self._module, self._inputs = network.module(args.device), network.inputs(args.device)
+        self._replays: dict[int, dict[str, Callable[[], Any]]] = {sms: {} for sms in graphs.granted}
+        self._seconds: dict[str, dict[int, float]] = {}
+        self._errors: dict[str, float] = {}
+        self._failed: dict[str, str] = {}
+        with torch.no_grad():
+            self._expected = self._module(*self._inputs).float()
+
+    def compile_all(self) -> Iterator[str]:
+        """Compile in one way after another; those that matter most come first."""
+        *parts, whole = self._graphs.granted
+        part = parts[-1] if parts else whole
+        yield self._add(EAGER, whole, parts, lambda: self._module)
+        yield self._add(DEFAULT, whole, parts, lambda: torch.compile(self._module, dynamic=False))
+        for sms in dict.fromkeys([part, *parts, whole]):
+            yield self._add(UNTIMED, sms, [], partial(self._ours, sms, 0))
+            yield self._add(OURS, sms, [], partial(self._ours, sms, self._args.keep))
+        yield self._add(WHOLE, whole, parts, self._stock)
+        for sms in reversed(parts):
+            yield self._add(PART, sms, [], self._stock)
+
+    def _ours(self, sms: int, keep: int) -> Callable[..., Any]:
+        from costmodel.integrations.inductor import compile as compile_for
+
+        store = self._args.out / "caches" / f"{os.getpid()}-{keep}.jsonl"
+        return compile_for(self._module, sms=sms, keep=keep, mode=STOCK, store=store, dynamic=False)
+
+    def _stock(self) -> Callable[..., Any]:
+        made: Callable[..., Any] = torch.compile(self._module, mode=STOCK, dynamic=False)
+        return made
+
+    def _add(self, way: str, sms: int, also: Sequence[int], make: Callable[[], Callable[..., Any]]) -> str:
+        """Compile in a way on a part, then make graphs of it there and on other parts."""
+        try:
+            with torch.no_grad(), self._graphs.enter(sms), self._caches(way, sms):
+                start = time.monotonic()
+                torch._dynamo.reset()
+                compiled = make()
+                made = compiled(*self._inputs).float()
+                self._graphs.wait()
+                self._seconds.setdefault(way, {})[sms] = round(time.monotonic() - start, 2)
+                error = (made - self._expected).norm() / self._expected.norm()
+                self._errors[way] = max(self._errors.get(way, 0.0), float(error))
+                for each in (sms, *also):
+                    self._replays[each][way] = self._graphs.capture(each, lambda: compiled(*self._inputs))
+        except Exception as error:  # noqa: BLE001 (told, and the next way follows)
+            self._failed[f"{way} on {sms}"] = f"{type(error).__name__}: {error}"[:300]
+        return way
+
+    @contextmanager
+    def _caches(self, way: str, sms: int) -> Iterator[None]:
+        """Keep what is compiled apart: nothing is known of other ways and parts, but a way's own kernels."""
+        from torch._inductor.utils import clear_caches
+
+        folder = self._args.out / "caches" / f"{os.getpid()}-{way.split(',', maxsplit=1)[0]}{way == UNTIMED}"
+        os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"{way == PART}-{sms}")
+        clear_caches()
+        yield
+
+    def result(self) -> dict[str, Any]:
+        """Return what is known so far: times of all graphs, in turns, those of ours twice."""
+        latency_s = {}
+        for sms, replays in self._replays.items():
+            again = {AGAIN: replays[OURS]} if OURS in replays else {}
+            latency_s[sms] = self._graphs.time(sms, replays | again, ROUNDS)
+        return {
+            "latency_s": latency_s,
+            "compile_s": self._seconds,
+            "largest_error": self._errors,
+            "failed": self._failed,
+        }

@@ -1,0 +1,468 @@
+"""The plug-in for Inductor, without a GPU: real candidates for one, and graphs compiled on the CPU."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch._inductor import config, ir, select_algorithm
+from torch._inductor.choices import InductorChoices
+from torch._inductor.graph import GraphLowering
+from torch._inductor.kernel.bmm import aten_bmm, bmm_template
+from torch._inductor.kernel.mm import (
+    aten_addmm,
+    aten_mm,
+    decompose_k_subgraph_template,
+    mm_template,
+    persistent_tma_mm_template,
+)
+from torch._inductor.kernel_inputs import MMKernelInputs
+from torch._inductor.kernel_template_choice import DictKernelTemplateParams, KernelTemplateChoice
+from torch._inductor.virtualized import V
+
+from costmodel.errors import CostModelError
+from costmodel.integrations.inductor import compile as compile_for
+from costmodel.integrations.inductor import install, report
+from costmodel.integrations.inductor._choices import Plan, SmChoices
+from costmodel.integrations.inductor._compile import nearest
+from costmodel.integrations.inductor._describe import read_kernel, read_product
+from costmodel.integrations.inductor._install import applied
+from costmodel.integrations.inductor._models import open_model
+from costmodel.integrations.inductor._more_configs import more_choices
+from costmodel.integrations.inductor._shortlist import settle, shortlist
+from costmodel.integrations.inductor._timings import ProductTimings
+from costmodel.products import Kernel, Product
+from costmodel.records import Device, Platform
+
+pytestmark = [
+    pytest.mark.white_box,
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:torch"),  # of what Inductor itself loads
+]
+
+H100 = Device("NVIDIA H100 80GB HBM3", "cuda", "sm_90", 132, 1980.0)
+CONFIGS = [(32, 32, 16, 1, 2), (64, 64, 64, 3, 8), (128, 128, 64, 3, 4), (64, 128, 128, 4, 4)]
+PRODUCT = Product(128, 2048, 2048, dtype="float16", layout="nt")
+
+
+def part(sms: int) -> Platform:
+    return Platform(H100, "green_context", sms, sms, {"driver": "580"})
+
+
+class Fixed:
+    """Predicts what it is told, kernel by kernel; nothing of others."""
+
+    def __init__(self, seconds: dict[Kernel, float], identity: str = "fixed") -> None:
+        self.seconds, self.identity = seconds, identity
+        self.asked: list[tuple[Product, int]] = []
+
+    def predict_seconds(self, product: Product, kernels: Sequence[Kernel], sms: int, device: str) -> Any:
+        self.asked.append((product, sms))
+        return np.array([self.seconds.get(each, np.nan) for each in kernels])
+
+
+@pytest.fixture
+def timings(tmp_path: Path) -> ProductTimings:
+    return ProductTimings(tmp_path / "timings.jsonl")
+
+
+@pytest.fixture
+def graph() -> Iterator[None]:
+    """A graph, which Inductor's candidates refer to."""
+    with V.set_graph_handler(GraphLowering(torch.fx.symbolic_trace(torch.nn.Identity()))):
+        yield
+
+
+def buffer(name: str, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype = torch.float16) -> Any:
+    layout = ir.FixedLayout(torch.device("cuda", 0), dtype, list(size), list(stride))
+    return ir.InputBuffer(name=name, layout=layout)
+
+
+def inputs_of(m: int = 128, n: int = 2048, k: int = 2048, *, device: str = "cuda") -> MMKernelInputs:
+    """Inputs of a linear layer without a bias."""
+    inputs = MMKernelInputs([buffer("a", (m, k), (k, 1)), buffer("b", (k, n), (1, k))])
+    if device != "cuda":
+        for each in inputs.nodes():
+            each.layout.device = torch.device(device)
+    return inputs
+
+
+def triton(template: Any, inputs: Any, block: Sequence[int], **more: Any) -> KernelTemplateChoice:
+    names = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps")
+    options = dict(zip(names, block, strict=True)) | {"GROUP_M": 8, "EVEN_K": True} | more
+    return KernelTemplateChoice(
+        template, DictKernelTemplateParams(options), {}, inputs.output_layout(), inputs
+    )
+
+
+def plain(template: Any, inputs: Any, **options: Any) -> KernelTemplateChoice:
+    return KernelTemplateChoice(
+        template, DictKernelTemplateParams(options), {}, inputs.output_layout(), inputs
+    )
+
+
+def candidates(inputs: Any) -> dict[str, Any]:
+    """As Inductor hands them over: generators by template."""
+    return {
+        aten_mm.uid: iter([plain(aten_mm, inputs)]),
+        mm_template.uid: iter([triton(mm_template, inputs, each) for each in CONFIGS]),
+        persistent_tma_mm_template.uid: iter(
+            [triton(persistent_tma_mm_template, inputs, (128, 128, 64, 3, 8), NUM_SMS=132)]
+        ),
+    }
+
+
+def chosen(plan: Plan, inputs: Any, operator: str = "mm", given: dict[str, Any] | None = None) -> list[Any]:
+    return SmChoices(plan)._finalize_template_configs(given or candidates(inputs), inputs, [], operator)
+
+
+def test_the_shortlist_has_the_library_and_the_most_promising() -> None:
+    seconds = np.array([5.0, 2.0, np.nan, 1.0, 4.0])
+    library = [True, False, False, False, False]
+    assert shortlist(seconds, library, 3) == [3, 1, 0]
+    assert shortlist(seconds, library, 1) == [0]
+    assert shortlist(seconds, library, 9) == [3, 1, 4, 0, 2]
+
+
+def test_ties_of_the_shortlist_keep_their_order() -> None:
+    assert shortlist(np.ones(6), [False] * 6, 3) == [0, 1, 2]
+    assert shortlist(np.full(4, np.nan), [False, False, True, False], 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first"), [([3.0, 2.0, 2.0], 1), ([1.0, 2.0, 2.0], 0), ([np.nan] * 3, 0)]
+)
+def test_without_timing_the_best_is_taken_or_the_library(seconds: list[float], first: int) -> None:
+    assert shortlist(np.array(seconds), [True, False, False], 0) == [first]
+
+
+def test_candidates_that_are_alike_get_one_time() -> None:
+    assert settle({"a": 1.005, "b": 1.0, "c": 1.02}) == {"a": 1.0, "b": 1.0, "c": 1.02}
+    assert settle({"a": float("inf"), "b": 2.0}) == {"a": float("inf"), "b": 2.0}
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_linear_layer_is_read() -> None:
+    assert read_product(inputs_of(), "mm") == PRODUCT
+    bias = buffer("c", (128, 2048), (0, 1))
+    with_bias = MMKernelInputs([bias, *inputs_of().nodes()], scalars={"alpha": 1, "beta": 1})
+    assert read_product(with_bias, "addmm") == PRODUCT._replace(epilogue="bias")
+
+
+@pytest.mark.usefixtures("graph")
+def test_batches_layouts_and_dtypes_are_read() -> None:
+    a = buffer("a", (8, 16, 64), (1024, 1, 16), torch.bfloat16)
+    b = buffer("b", (8, 64, 32), (2048, 32, 1), torch.bfloat16)
+    read = read_product(MMKernelInputs([a, b]), "bmm")
+    assert read == Product(16, 32, 64, batch=8, dtype="bfloat16", layout="tn")
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize(("precision", "dtype"), [("highest", "float32"), ("high", "tfloat32")])
+def test_float32_is_what_the_tensor_cores_may_round(precision: str, dtype: str) -> None:
+    a, b = (buffer(name, (64, 64), (64, 1), torch.float32) for name in "ab")
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        read = read_product(MMKernelInputs([a, b]), "mm")
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert read is not None
+    assert read.dtype == dtype
+
+
+@pytest.mark.usefixtures("graph")
+def test_kernels_are_read() -> None:
+    inputs = inputs_of()
+    assert read_kernel(plain(aten_mm, inputs)) == Kernel("torch")
+    assert read_kernel(triton(mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
+        "triton", "plain", 64, 128, 32, 4, 8
+    )
+    assert read_kernel(triton(persistent_tma_mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
+        "triton", "tma", 64, 128, 32, 4, 8, programs_per_sm=1
+    )
+    assert read_kernel(plain(decompose_k_subgraph_template, inputs, k_split=16)) == Kernel(
+        "torch", "decompose-k", splits=16
+    )
+
+
+@pytest.mark.usefixtures("graph")
+def test_more_configs_are_new_and_fit() -> None:
+    inputs = inputs_of(m=20, n=2048, k=96)
+    known = [triton(mm_template, inputs, each) for each in CONFIGS]
+    more = [each.params.to_kwargs() for each in more_choices([plain(aten_mm, inputs), *known], 20, 2048, 96)]
+    blocks = [tuple(each[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K")) for each in more]
+    assert blocks
+    assert len(set(map(str, more))) == len(more)
+    assert all(m <= 32 and k <= 128 for m, _, k in blocks)
+    assert all(each["EVEN_K"] == (96 % each["BLOCK_K"] == 0) for each in more)
+
+
+@pytest.mark.usefixtures("graph")
+def test_few_are_kept_and_the_library_is_among_them(timings: ProductTimings) -> None:
+    best = Kernel("triton", "plain", 64, 128, 128, 4, 4)
+    model = Fixed({best: 1.0, Kernel("torch"): 9.0})
+    kept = chosen(Plan(part(32), 2, model, timings), inputs_of())
+    assert [read_kernel(each) for each in kept] == [best, Kernel("torch")]
+    assert model.asked == [(PRODUCT, 32)]
+
+
+@pytest.mark.usefixtures("graph")
+def test_one_is_taken_where_nothing_is_timed(timings: ProductTimings) -> None:
+    best = Kernel("triton", "plain", 64, 128, 128, 4, 4)
+    kept = chosen(Plan(part(32), 0, Fixed({best: 1.0}), timings), inputs_of())
+    assert [read_kernel(each) for each in kept] == [best]
+
+
+@pytest.mark.usefixtures("graph")
+def test_persistent_kernels_get_a_program_for_each_granted_sm(timings: ProductTimings) -> None:
+    best = Kernel("triton", "tma", 128, 128, 64, 3, 8, programs_per_sm=1)
+    (kept,) = chosen(Plan(part(24), 0, Fixed({best: 1.0}), timings), inputs_of())
+    assert kept.params.to_kwargs()["NUM_SMS"] == 24
+
+
+@pytest.mark.usefixtures("graph")
+def test_the_shipped_model_chooses_otherwise_on_few_sms(timings: ProductTimings) -> None:
+    few, all_ = (
+        [
+            read_kernel(each)
+            for each in chosen(Plan(part(sms), 0, open_model("default"), timings), inputs_of())
+        ]
+        for sms in (8, 132)
+    )
+    assert few[0] is not None
+    assert few != all_
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize("reason", ["device cpu", "scaled_mm of unknown sizes or types", "one candidate"])
+def test_what_is_not_known_is_left_to_inductor(reason: str, timings: ProductTimings) -> None:
+    before = report().get(f"left to Inductor: {reason}", 0)
+    inputs = inputs_of(device="cpu") if reason == "device cpu" else inputs_of()
+    given = candidates(inputs) if reason != "one candidate" else {aten_mm.uid: iter([plain(aten_mm, inputs)])}
+    operator = "scaled_mm" if "scaled" in reason else "mm"
+    expected = [each for key in given.copy() for each in list(given[key])]
+    again = candidates(inputs) if reason != "one candidate" else {aten_mm.uid: iter([plain(aten_mm, inputs)])}
+    kept = chosen(Plan(part(32), 1, Fixed({}), timings), inputs, operator, again)
+    assert len(kept) == len(expected)
+    assert report()[f"left to Inductor: {reason}"] == before + 1
+
+
+@pytest.mark.usefixtures("graph")
+def test_symbolic_sizes_are_left_to_inductor(timings: ProductTimings) -> None:
+    import sympy
+
+    rows = sympy.Symbol("s0", positive=True, integer=True)
+    inputs = MMKernelInputs([buffer("a", (rows, 64), (64, 1)), buffer("b", (64, 32), (32, 1))])
+    assert read_product(inputs, "mm") is None
+
+
+@pytest.mark.usefixtures("graph")
+def test_unknown_templates_are_kept_unless_nothing_is_timed(timings: ProductTimings) -> None:
+    inputs = inputs_of()
+    given = {
+        aten_mm.uid: [plain(aten_mm, inputs)],
+        bmm_template.uid: [triton(bmm_template, inputs, CONFIGS[1])],
+        "new": [plain(aten_addmm, inputs)],
+    }
+    given["new"][0].template = type("New", (), {"uid": "triton::of-tomorrow"})()
+    for keep, names in ((1, ["aten::mm", "triton::of-tomorrow"]), (0, ["aten::mm"])):
+        plan = Plan(part(32), keep, Fixed({}), timings)
+        kept = chosen(plan, inputs, given={key: iter(each) for key, each in given.items()})
+        assert [each.template.uid for each in kept] == names
+
+
+@pytest.mark.usefixtures("graph")
+def test_what_the_store_knows_is_not_timed_again(timings: ProductTimings) -> None:
+    first, second = Kernel("triton", "plain", 64, 128, 128, 4, 4), Kernel("torch")
+    model = Fixed({first: 1.0, second: 9.0})
+    timings.keep(PRODUCT, part(32), {first: 2e-5, second: 1e-5})
+    assert [read_kernel(each) for each in chosen(Plan(part(32), 2, model, timings), inputs_of())] == [second]
+    assert len(chosen(Plan(part(64), 2, model, timings), inputs_of())) == 2
+
+
+def test_timings_are_those_of_their_sms_versions_and_product(timings: ProductTimings, tmp_path: Path) -> None:
+    kernel, failed = Kernel("torch"), Kernel("triton", "plain", 256, 256, 64, 5, 4)
+    timings.keep(PRODUCT, part(32), {kernel: 2e-5, failed: float("inf")})
+    timings.keep(PRODUCT, part(32), {kernel: 1e-5})
+    other = ProductTimings(tmp_path / "timings.jsonl")  # as another process has it
+    assert other.known(PRODUCT, part(32)) == {kernel: 1e-5, failed: float("inf")}
+    assert other.known(PRODUCT, part(64)) == {}
+    assert other.known(PRODUCT._replace(layout="nn"), part(32)) == {}
+    newer = Platform(H100, "green_context", 32, 32, {"driver": "590"})
+    assert other.known(PRODUCT, newer) == {}
+
+
+def test_nothing_is_kept_where_all_failed(timings: ProductTimings) -> None:
+    timings.keep(PRODUCT, part(32), {Kernel("torch"): float("inf")})
+    assert timings.known(PRODUCT, part(32)) == {}
+
+
+def test_a_plan_is_applied_to_this_thread_and_taken_back(timings: ProductTimings) -> None:
+    plan = Plan(part(32), 6, Fixed({}), timings)
+    before = V.choices, config.autotune_local_cache, torch.compiler.config.cache_key_tag
+    elsewhere: list[Any] = []
+    with applied(plan):
+        assert isinstance(V.choices, SmChoices)
+        assert not config.autotune_local_cache
+        assert torch.compiler.config.cache_key_tag == plan.identity
+        thread = threading.Thread(target=lambda: elsewhere.append(V.choices))
+        thread.start()
+        thread.join()
+    assert type(elsewhere[0]) is InductorChoices
+    assert (V.choices, config.autotune_local_cache, torch.compiler.config.cache_key_tag) == before
+
+
+def test_plans_that_choose_otherwise_have_other_keys(timings: ProductTimings) -> None:
+    plans = [
+        Plan(part(sms), keep, Fixed({}, identity), timings)
+        for sms in (16, 32)
+        for keep in (0, 6)
+        for identity in ("a", "b")
+    ]
+    assert len({each.identity for each in plans}) == len(plans)
+    assert SmChoices(plans[0]).uuid() == plans[0].identity
+
+
+def test_inductors_file_of_timings_stays_as_it_is(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selector = select_algorithm.AlgorithmSelectorCache()
+    written: list[Any] = []
+    monkeypatch.setattr(type(selector), "update_local_cache", lambda _, found: written.append(found))
+    monkeypatch.setattr(select_algorithm, "get_algorithm_selector_cache", lambda: selector)
+    with applied(Plan(part(32), 6, Fixed({}), timings)):
+        selector.update_local_cache({"on 32 SMs": 1.0})
+    assert written == []
+    selector.update_local_cache({"on the whole GPU": 1.0})
+    assert written == [{"on the whole GPU": 1.0}]
+
+
+@pytest.mark.usefixtures("graph")
+def test_timings_that_inductor_took_are_kept_and_settled(timings: ProductTimings) -> None:
+    from torch._inductor.select_algorithm import get_algorithm_selector_cache
+
+    inputs = inputs_of()
+    found = {}
+    for choice, latency_ms in (
+        (triton(mm_template, inputs, CONFIGS[1]), 0.02),
+        (plain(aten_mm, inputs), 0.0201),
+    ):
+        caller = type("Caller", (), {"annotations": {"ktc": choice}})()
+        found[caller] = latency_ms
+    plan = Plan(part(32), 6, Fixed({}), timings)
+    with applied(plan):
+        for saver in get_algorithm_selector_cache().feedback_saver_fns:
+            saver(found, "mm", [], [], None, {})
+    assert set(found.values()) == {0.02}
+    assert timings.known(PRODUCT, part(32)) == {
+        Kernel("triton", "plain", *CONFIGS[1]): pytest.approx(2e-5),
+        Kernel("torch"): pytest.approx(2.01e-5),
+    }
+    before = len(timings._by_key)
+    for saver in get_algorithm_selector_cache().feedback_saver_fns:  # without a plan
+        saver(dict.fromkeys(found, 1.0), "mm", [], [], None, {})
+    timings.refresh()
+    assert len(timings._by_key) == before
+
+
+@pytest.mark.parametrize(
+    ("granted", "budgets", "expected"), [(40, [32, 64], 32), (48, [32, 64], 64), (8, [16], 16), (24, [], 24)]
+)
+def test_the_nearest_number_of_sms_is_found(granted: int, budgets: list[int], expected: int) -> None:
+    assert nearest(granted, budgets) == expected
+
+
+def test_of_two_numbers_as_near_the_smaller_is_taken() -> None:
+    assert nearest(32, [64, 16]) == 16
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be known of former compilations."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("COSTMODEL_INDUCTOR_STORE", str(tmp_path / "store.jsonl"))
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_model_and_its_gradients_are_right() -> None:
+    model = torch.nn.Linear(8, 4)
+    x = torch.randn(3, 8)
+    compiled = compile_for(model, mode="default")
+    torch.testing.assert_close(compiled(x), model(x))
+    compiled(x).square().sum().backward()
+    found, model.weight.grad = model.weight.grad, None
+    model(x).square().sum().backward()
+    torch.testing.assert_close(found, model.weight.grad)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_each_number_of_sms_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from costmodel.integrations.inductor import _compile
+    from costmodel.integrations.inductor._sms import current_platform
+
+    here = current_platform()
+    platforms = {sms: Platform(here.device, "threads", sms, sms) for sms in (1, 2, 4)}
+    current = [1]
+    monkeypatch.setattr(_compile, "current_platform", lambda: platforms[current[0]])
+    compiled = compile_for(lambda x: x.sin() + 1, sms=[1, 4], mode="default")
+    x = torch.ones(3)
+    for current[0] in (1, 4, 2, 1):
+        torch.testing.assert_close(compiled(x), x.sin() + 1)
+    assert sorted(compiled._compiled) == [1, 4]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_code_is_cached_by_plan() -> None:
+    from torch._dynamo.utils import counters
+
+    def hits_and_misses(identity: str) -> tuple[int, int]:
+        torch._dynamo.reset()
+        counters.clear()
+        compile_for(lambda x: x.cos() * 2, mode="default", model=Fixed({}, identity))(torch.ones(3))
+        of = counters["aot_autograd"]
+        return of["autograd_cache_hit"], of["autograd_cache_miss"]
+
+    assert hits_and_misses("one") == (0, 1)
+    assert hits_and_misses("one") == (1, 0)
+    assert hits_and_misses("another") == (0, 1)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_code_that_compiles_by_itself_uses_what_is_installed() -> None:
+    before = V.choices
+    with install(keep=0):
+        assert isinstance(V.choices, SmChoices)
+        x = torch.ones(3)
+        torch.testing.assert_close(torch.compile(lambda x: x + 2)(x), x + 2)
+    assert V.choices is before
+    installed = install()
+    installed.uninstall()
+    assert V.choices is before
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sms": 0}, {"sms": [16, -1]}, {"keep": -1}, {"mode": "fastest"}, {"model": "best"}]
+)
+def test_wrong_arguments_are_told(wrong: dict[str, Any]) -> None:
+    with pytest.raises(CostModelError, match=next(iter(wrong))):
+        compile_for(torch.nn.Identity(), **wrong)
+
+
+def test_batched_products_are_known(timings: ProductTimings, graph: None) -> None:
+    del graph
+    a, b = buffer("a", (8, 16, 64), (1024, 64, 1)), buffer("b", (8, 64, 32), (2048, 32, 1))
+    inputs = MMKernelInputs([a, b])
+    given = {
+        aten_bmm.uid: iter([plain(aten_bmm, inputs)]),
+        bmm_template.uid: iter([triton(bmm_template, inputs, (16, 32, 64, 3, 2))]),
+    }
+    kept = chosen(Plan(part(32), 2, Fixed({}), timings), inputs, "bmm", given)
+    assert [each.template.uid for each in kept] == [aten_bmm.uid, bmm_template.uid]
