@@ -198,11 +198,11 @@ class Precompile(Sweep):
 
 def describe(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a candidate is, and its times, in plain values."""
-    from costmodel.integrations.inductor._describe import read_kernel
+    from costmodel.integrations.inductor._describe import read_choice
 
     choice = found["choice"]
     known = choice.annotations.get("ktc")
-    kernel = None if known is None else read_kernel(known)
+    kernel = None if known is None else read_choice(known)
     options = {} if known is None else known.params.to_kwargs()
     return {
         "template": "" if known is None else known.template.uid,

@@ -29,13 +29,13 @@ from torch._inductor.virtualized import V
 from costmodel.errors import CostModelError
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor import install, report
-from costmodel.integrations.inductor._choices import Plan, SmChoices
+from costmodel.integrations.inductor._choices import SmChoices, SmPlan
 from costmodel.integrations.inductor._compile import nearest
-from costmodel.integrations.inductor._describe import read_kernel, read_product
+from costmodel.integrations.inductor._describe import read_choice, read_product
 from costmodel.integrations.inductor._install import applied
-from costmodel.integrations.inductor._models import open_model
+from costmodel.integrations.inductor._models import open_ranking
 from costmodel.integrations.inductor._more_configs import more_choices
-from costmodel.integrations.inductor._shortlist import settle, shortlist
+from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products import Kernel, Product
 from costmodel.records import Device, Platform
@@ -118,33 +118,33 @@ def candidates(inputs: Any) -> dict[str, Any]:
     }
 
 
-def chosen(plan: Plan, inputs: Any, operator: str = "mm", given: dict[str, Any] | None = None) -> list[Any]:
+def chosen(plan: SmPlan, inputs: Any, operator: str = "mm", given: dict[str, Any] | None = None) -> list[Any]:
     return SmChoices(plan)._finalize_template_configs(given or candidates(inputs), inputs, [], operator)
 
 
 def test_the_shortlist_has_the_library_and_the_most_promising() -> None:
     seconds = np.array([5.0, 2.0, np.nan, 1.0, 4.0])
     library = [True, False, False, False, False]
-    assert shortlist(seconds, library, 3) == [3, 1, 0]
-    assert shortlist(seconds, library, 1) == [0]
-    assert shortlist(seconds, library, 9) == [3, 1, 4, 0, 2]
+    assert choose_to_time(seconds, library, 3) == [3, 1, 0]
+    assert choose_to_time(seconds, library, 1) == [0]
+    assert choose_to_time(seconds, library, 9) == [3, 1, 4, 0, 2]
 
 
 def test_ties_of_the_shortlist_keep_their_order() -> None:
-    assert shortlist(np.ones(6), [False] * 6, 3) == [0, 1, 2]
-    assert shortlist(np.full(4, np.nan), [False, False, True, False], 3) == [0, 1, 2]
+    assert choose_to_time(np.ones(6), [False] * 6, 3) == [0, 1, 2]
+    assert choose_to_time(np.full(4, np.nan), [False, False, True, False], 3) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("seconds", "first"), [([3.0, 2.0, 2.0], 1), ([1.0, 2.0, 2.0], 0), ([np.nan] * 3, 0)]
 )
 def test_without_timing_the_best_is_taken_or_the_library(seconds: list[float], first: int) -> None:
-    assert shortlist(np.array(seconds), [True, False, False], 0) == [first]
+    assert choose_to_time(np.array(seconds), [True, False, False], 0) == [first]
 
 
 def test_candidates_that_are_alike_get_one_time() -> None:
-    assert settle({"a": 1.005, "b": 1.0, "c": 1.02}) == {"a": 1.0, "b": 1.0, "c": 1.02}
-    assert settle({"a": float("inf"), "b": 2.0}) == {"a": float("inf"), "b": 2.0}
+    assert even_out({"a": 1.005, "b": 1.0, "c": 1.02}) == {"a": 1.0, "b": 1.0, "c": 1.02}
+    assert even_out({"a": float("inf"), "b": 2.0}) == {"a": float("inf"), "b": 2.0}
 
 
 @pytest.mark.usefixtures("graph")
@@ -180,14 +180,14 @@ def test_float32_is_what_the_tensor_cores_may_round(precision: str, dtype: str) 
 @pytest.mark.usefixtures("graph")
 def test_kernels_are_read() -> None:
     inputs = inputs_of()
-    assert read_kernel(plain(aten_mm, inputs)) == Kernel("torch")
-    assert read_kernel(triton(mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
+    assert read_choice(plain(aten_mm, inputs)) == Kernel("torch")
+    assert read_choice(triton(mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
         "triton", "plain", 64, 128, 32, 4, 8
     )
-    assert read_kernel(triton(persistent_tma_mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
+    assert read_choice(triton(persistent_tma_mm_template, inputs, (64, 128, 32, 4, 8))) == Kernel(
         "triton", "tma", 64, 128, 32, 4, 8, programs_per_sm=1
     )
-    assert read_kernel(plain(decompose_k_subgraph_template, inputs, k_split=16)) == Kernel(
+    assert read_choice(plain(decompose_k_subgraph_template, inputs, k_split=16)) == Kernel(
         "torch", "decompose-k", splits=16
     )
 
@@ -208,22 +208,22 @@ def test_more_configs_are_new_and_fit() -> None:
 def test_few_are_kept_and_the_library_is_among_them(timings: ProductTimings) -> None:
     best = Kernel("triton", "plain", 64, 128, 128, 4, 4)
     model = Fixed({best: 1.0, Kernel("torch"): 9.0})
-    kept = chosen(Plan(part(32), 2, model, timings), inputs_of())
-    assert [read_kernel(each) for each in kept] == [best, Kernel("torch")]
+    kept = chosen(SmPlan(part(32), 2, model, timings), inputs_of())
+    assert [read_choice(each) for each in kept] == [best, Kernel("torch")]
     assert model.asked == [(PRODUCT, 32)]
 
 
 @pytest.mark.usefixtures("graph")
 def test_one_is_taken_where_nothing_is_timed(timings: ProductTimings) -> None:
     best = Kernel("triton", "plain", 64, 128, 128, 4, 4)
-    kept = chosen(Plan(part(32), 0, Fixed({best: 1.0}), timings), inputs_of())
-    assert [read_kernel(each) for each in kept] == [best]
+    kept = chosen(SmPlan(part(32), 0, Fixed({best: 1.0}), timings), inputs_of())
+    assert [read_choice(each) for each in kept] == [best]
 
 
 @pytest.mark.usefixtures("graph")
 def test_persistent_kernels_get_a_program_for_each_granted_sm(timings: ProductTimings) -> None:
     best = Kernel("triton", "tma", 128, 128, 64, 3, 8, programs_per_sm=1)
-    (kept,) = chosen(Plan(part(24), 0, Fixed({best: 1.0}), timings), inputs_of())
+    (kept,) = chosen(SmPlan(part(24), 0, Fixed({best: 1.0}), timings), inputs_of())
     assert kept.params.to_kwargs()["NUM_SMS"] == 24
 
 
@@ -231,8 +231,8 @@ def test_persistent_kernels_get_a_program_for_each_granted_sm(timings: ProductTi
 def test_the_shipped_model_chooses_otherwise_on_few_sms(timings: ProductTimings) -> None:
     few, all_ = (
         [
-            read_kernel(each)
-            for each in chosen(Plan(part(sms), 0, open_model("default"), timings), inputs_of())
+            read_choice(each)
+            for each in chosen(SmPlan(part(sms), 0, open_ranking("default"), timings), inputs_of())
         ]
         for sms in (8, 132)
     )
@@ -249,7 +249,7 @@ def test_what_is_not_known_is_left_to_inductor(reason: str, timings: ProductTimi
     operator = "scaled_mm" if "scaled" in reason else "mm"
     expected = [each for key in given.copy() for each in list(given[key])]
     again = candidates(inputs) if reason != "one candidate" else {aten_mm.uid: iter([plain(aten_mm, inputs)])}
-    kept = chosen(Plan(part(32), 1, Fixed({}), timings), inputs, operator, again)
+    kept = chosen(SmPlan(part(32), 1, Fixed({}), timings), inputs, operator, again)
     assert len(kept) == len(expected)
     assert report()[f"left to Inductor: {reason}"] == before + 1
 
@@ -273,7 +273,7 @@ def test_unknown_templates_are_kept_unless_nothing_is_timed(timings: ProductTimi
     }
     given["new"][0].template = type("New", (), {"uid": "triton::of-tomorrow"})()
     for keep, names in ((1, ["aten::mm", "triton::of-tomorrow"]), (0, ["aten::mm"])):
-        plan = Plan(part(32), keep, Fixed({}), timings)
+        plan = SmPlan(part(32), keep, Fixed({}), timings)
         kept = chosen(plan, inputs, given={key: iter(each) for key, each in given.items()})
         assert [each.template.uid for each in kept] == names
 
@@ -283,8 +283,10 @@ def test_what_the_store_knows_is_not_timed_again(timings: ProductTimings) -> Non
     first, second = Kernel("triton", "plain", 64, 128, 128, 4, 4), Kernel("torch")
     model = Fixed({first: 1.0, second: 9.0})
     timings.keep(PRODUCT, part(32), {first: 2e-5, second: 1e-5})
-    assert [read_kernel(each) for each in chosen(Plan(part(32), 2, model, timings), inputs_of())] == [second]
-    assert len(chosen(Plan(part(64), 2, model, timings), inputs_of())) == 2
+    assert [read_choice(each) for each in chosen(SmPlan(part(32), 2, model, timings), inputs_of())] == [
+        second
+    ]
+    assert len(chosen(SmPlan(part(64), 2, model, timings), inputs_of())) == 2
 
 
 def test_timings_are_those_of_their_sms_versions_and_product(timings: ProductTimings, tmp_path: Path) -> None:
@@ -305,7 +307,7 @@ def test_nothing_is_kept_where_all_failed(timings: ProductTimings) -> None:
 
 
 def test_a_plan_is_applied_to_this_thread_and_taken_back(timings: ProductTimings) -> None:
-    plan = Plan(part(32), 6, Fixed({}), timings)
+    plan = SmPlan(part(32), 6, Fixed({}), timings)
     before = V.choices, config.autotune_local_cache, torch.compiler.config.cache_key_tag
     elsewhere: list[Any] = []
     with applied(plan):
@@ -321,7 +323,7 @@ def test_a_plan_is_applied_to_this_thread_and_taken_back(timings: ProductTimings
 
 def test_plans_that_choose_otherwise_have_other_keys(timings: ProductTimings) -> None:
     plans = [
-        Plan(part(sms), keep, Fixed({}, identity), timings)
+        SmPlan(part(sms), keep, Fixed({}, identity), timings)
         for sms in (16, 32)
         for keep in (0, 6)
         for identity in ("a", "b")
@@ -337,7 +339,7 @@ def test_inductors_file_of_timings_stays_as_it_is(
     written: list[Any] = []
     monkeypatch.setattr(type(selector), "update_local_cache", lambda _, found: written.append(found))
     monkeypatch.setattr(select_algorithm, "get_algorithm_selector_cache", lambda: selector)
-    with applied(Plan(part(32), 6, Fixed({}), timings)):
+    with applied(SmPlan(part(32), 6, Fixed({}), timings)):
         selector.update_local_cache({"on 32 SMs": 1.0})
     assert written == []
     selector.update_local_cache({"on the whole GPU": 1.0})
@@ -356,7 +358,7 @@ def test_timings_that_inductor_took_are_kept_and_settled(timings: ProductTimings
     ):
         caller = type("Caller", (), {"annotations": {"ktc": choice}})()
         found[caller] = latency_ms
-    plan = Plan(part(32), 6, Fixed({}), timings)
+    plan = SmPlan(part(32), 6, Fixed({}), timings)
     with applied(plan):
         for saver in get_algorithm_selector_cache().feedback_saver_fns:
             saver(found, "mm", [], [], None, {})
@@ -406,12 +408,12 @@ def test_a_model_and_its_gradients_are_right() -> None:
 @pytest.mark.usefixtures("fresh")
 def test_each_number_of_sms_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from costmodel.integrations.inductor import _compile
-    from costmodel.integrations.inductor._sms import current_platform
+    from costmodel.integrations.inductor._sms import platform_here
 
-    here = current_platform()
+    here = platform_here()
     platforms = {sms: Platform(here.device, "threads", sms, sms) for sms in (1, 2, 4)}
     current = [1]
-    monkeypatch.setattr(_compile, "current_platform", lambda: platforms[current[0]])
+    monkeypatch.setattr(_compile, "platform_here", lambda: platforms[current[0]])
     compiled = compile_for(lambda x: x.sin() + 1, sms=[1, 4], mode="default")
     x = torch.ones(3)
     for current[0] in (1, 4, 2, 1):
@@ -464,5 +466,5 @@ def test_batched_products_are_known(timings: ProductTimings, graph: None) -> Non
         aten_bmm.uid: iter([plain(aten_bmm, inputs)]),
         bmm_template.uid: iter([triton(bmm_template, inputs, (16, 32, 64, 3, 2))]),
     }
-    kept = chosen(Plan(part(32), 2, Fixed({}), timings), inputs, "bmm", given)
+    kept = chosen(SmPlan(part(32), 2, Fixed({}), timings), inputs, "bmm", given)
     assert [each.template.uid for each in kept] == [aten_bmm.uid, bmm_template.uid]

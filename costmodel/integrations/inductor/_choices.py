@@ -8,10 +8,10 @@ from typing import Any
 
 from torch._inductor.choices import InductorChoices
 
-from costmodel.integrations.inductor._describe import read_kernel, read_product
+from costmodel.integrations.inductor._describe import read_choice, read_product
 from costmodel.integrations.inductor._models import RanksProducts
 from costmodel.integrations.inductor._more_configs import more_choices, with_options
-from costmodel.integrations.inductor._shortlist import settle, shortlist
+from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform
@@ -20,7 +20,7 @@ _PERSISTENT = ("persistent", "tma")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SmPlan:
     """For what is compiled, and how kernels are chosen.
 
     Attributes:
@@ -49,13 +49,13 @@ class Plan:
         """Return positions of the kernels to time, or of the one to take."""
         seconds = self.model.predict_seconds(product, kernels, self.sms, self.platform.device.name)
         of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
-        chosen = shortlist(seconds, of_library, self.keep)
+        chosen = choose_to_time(seconds, of_library, self.keep)
         if len(chosen) == 1:
             return chosen
         known = self.timings.known(product, self.platform)
         if all(kernels[i] in known for i in chosen):
             count("products answered by the store", 1)
-            settled = settle({i: known[kernels[i]] for i in chosen})
+            settled = even_out({i: known[kernels[i]] for i in chosen})
             return [min(settled, key=settled.__getitem__)]
         return chosen
 
@@ -66,7 +66,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
     Whatever it does not know (symbolic shapes, other operators, other devices) is left to Inductor.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SmPlan) -> None:
         super().__init__()
         self.plan = plan
 
@@ -90,7 +90,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
         choices = [*choices, *more_choices(choices, product.m, product.n, product.k)]
-        kernels = [read_kernel(each) for each in choices]
+        kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
         kept = self.plan.choose(product, [kernel for _, kernel in known]) if known else []

@@ -14,10 +14,10 @@ from msgspec.structs import replace as replace_fields
 
 from costmodel.arguments import check_whole
 from costmodel.errors import CostModelError
-from costmodel.integrations.inductor._choices import Plan
+from costmodel.integrations.inductor._choices import SmPlan
 from costmodel.integrations.inductor._install import applied
-from costmodel.integrations.inductor._models import RanksProducts, open_model
-from costmodel.integrations.inductor._sms import current_platform, on_part
+from costmodel.integrations.inductor._models import RanksProducts, open_ranking
+from costmodel.integrations.inductor._sms import on_part, platform_here
 from costmodel.integrations.inductor._timings import open_timings
 
 _MOST_SMS = 4096
@@ -65,8 +65,8 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     return SmDispatcher(function, plan, budgets, _options_of(mode, keep), options)
 
 
-def _plan(keep: int, model: RanksProducts | str | None, store: Path | str | None) -> Plan:
-    return Plan(current_platform(), keep, open_model(model), open_timings(store))
+def _plan(keep: int, model: RanksProducts | str | None, store: Path | str | None) -> SmPlan:
+    return SmPlan(platform_here(), keep, open_ranking(model), open_timings(store))
 
 
 class SmDispatcher:
@@ -83,7 +83,7 @@ class SmDispatcher:
     def __init__(
         self,
         function: Callable[..., Any],
-        plan: Plan,
+        plan: SmPlan,
         budgets: Sequence[int],
         patches: dict[str, Any],
         options: dict[str, Any],
@@ -95,7 +95,7 @@ class SmDispatcher:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function."""
-        granted = current_platform().sms_granted
+        granted = platform_here().sms_granted
         if granted not in self._nearest:
             self._nearest[granted] = self.for_sms(nearest(granted, self.budgets))
         return self._nearest[granted](*args, **kwargs)
@@ -122,7 +122,7 @@ class Backend:
         patches: Settings of Inductor.
     """
 
-    def __init__(self, plan: Plan, sms: int, patches: dict[str, Any]) -> None:
+    def __init__(self, plan: SmPlan, sms: int, patches: dict[str, Any]) -> None:
         self._plan, self._sms, self._patches = plan, sms, patches
 
     def __call__(self, graph: Any, inputs: Sequence[Any]) -> Any:
@@ -148,9 +148,9 @@ class Backend:
         with on_part(self._sms), applied(self._for_part()):
             yield
 
-    def _for_part(self) -> Plan:
+    def _for_part(self) -> SmPlan:
         """Return the plan for this part, on which the current stream is."""
-        here = current_platform()
+        here = platform_here()
         if here.sms_granted != self._sms:
             raise CostModelError(
                 f"The driver must grant {self._sms} SMs to compile for them, but granted {here.sms_granted}. "
@@ -204,7 +204,7 @@ def install(
 class Installed:
     """A plan in Inductor; as a context manager it ends with the block."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SmPlan) -> None:
         from torch._inductor import config
 
         self._stack = ExitStack()

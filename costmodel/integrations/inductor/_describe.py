@@ -54,7 +54,7 @@ def read_product(inputs: "KernelInputs", operator: str) -> Product | None:
     )
 
 
-def read_kernel(choice: "KernelTemplateChoice") -> Kernel | None:
+def read_choice(choice: "KernelTemplateChoice") -> Kernel | None:
     """Return the kernel of a candidate; None for a template that is not known."""
     name, options = choice.template.uid, choice.params.to_kwargs()
     if name.startswith("aten::"):

@@ -8,9 +8,9 @@ import torch
 from torch._inductor import config, select_algorithm
 from torch._inductor.virtualized import V
 
-from costmodel.integrations.inductor._choices import Plan, SmChoices, count
-from costmodel.integrations.inductor._describe import read_kernel, read_product
-from costmodel.integrations.inductor._shortlist import settle
+from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count
+from costmodel.integrations.inductor._describe import read_choice, read_product
+from costmodel.integrations.inductor._shortlist import even_out
 
 # Timings must be taken by this process on its stream, and none be answered that other SMs gave: Inductor's
 # own caches of timings know no SMs. Settings that a version lacks are left out.
@@ -23,7 +23,7 @@ _OPTIONS = {
 
 
 @contextmanager
-def applied(plan: Plan) -> Iterator[None]:
+def applied(plan: SmPlan) -> Iterator[None]:
     """Let what this thread compiles meanwhile choose by a plan.
 
     Compiled graphs are cached under the plan's identity, so that a change of SMs or model compiles anew.
@@ -49,7 +49,7 @@ def _hook_up(selector: Any) -> None:
         selector.update_local_cache = lambda timings: None if _plan() else usual(timings)
 
 
-def _plan() -> Plan | None:
+def _plan() -> SmPlan | None:
     """Return the plan by which this thread compiles."""
     choices = V.choices
     return choices.plan if isinstance(choices, SmChoices) else None
@@ -74,7 +74,7 @@ def _save(milliseconds: dict[Any, float], operator: str, *_: Any) -> None:
     count("candidates timed", len(milliseconds))
     for product, seconds in _by_product(milliseconds, operator).items():
         plan.timings.keep(product, plan.platform, seconds)
-    milliseconds.update(settle(milliseconds))
+    milliseconds.update(even_out(milliseconds))
 
 
 def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, dict[Any, float]]:
@@ -83,7 +83,7 @@ def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, d
     for choice, latency_ms in milliseconds.items():
         known = choice.annotations.get("ktc")
         product = None if known is None else read_product(known.inputs, operator)
-        kernel = None if known is None else read_kernel(known)
+        kernel = None if known is None else read_choice(known)
         if product is not None and kernel is not None:
             found.setdefault(product, {})[kernel] = latency_ms * 1e-3
     return found

@@ -50,7 +50,7 @@ class _InductorsOrder:
         return np.full(len(kernels), np.nan)
 
 
-def open_model(model: RanksProducts | str | None) -> RanksProducts:
+def open_ranking(model: RanksProducts | str | None) -> RanksProducts:
     """Return the model that is asked for.
 
     Raises:

@@ -13,7 +13,7 @@ NOISE = 0.01
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-def shortlist(seconds: FloatArray, of_library: Sequence[bool], keep: int) -> list[int]:
+def choose_to_time(seconds: FloatArray, of_library: Sequence[bool], keep: int) -> list[int]:
     """Choose candidates to time, the most promising first.
 
     The library's are always among them. Ties go by the order of the candidates, so that processes that rank
@@ -37,7 +37,7 @@ def shortlist(seconds: FloatArray, of_library: Sequence[bool], keep: int) -> lis
     return [i for i in order if i in chosen]
 
 
-def settle(timings: Mapping[_Key, float]) -> dict[_Key, float]:
+def even_out(timings: Mapping[_Key, float]) -> dict[_Key, float]:
     """Give candidates that are alike to the best the same time, so that the first of them is taken.
 
     Args:

@@ -11,7 +11,7 @@ from costmodel.records._platform import Device, Platform
 from costmodel.threads import cpu_model
 
 
-def current_platform() -> Platform:
+def platform_here() -> Platform:
     """Return the device that PyTorch uses, with the SMs of the current stream; a CPU with its threads.
 
     Takes microseconds once the device is known.
@@ -25,7 +25,7 @@ def current_platform() -> Platform:
 
 def on_part(sms: int) -> AbstractContextManager[Any]:
     """Let what follows run on a part of the GPU with so many SMs, unless the current stream has as many."""
-    if not torch.cuda.is_available() or current_platform().sms_granted == sms:
+    if not torch.cuda.is_available() or platform_here().sms_granted == sms:
         return nullcontext()
     stream = _stream(sms, torch.cuda.current_device())
     stream.wait_stream(torch.cuda.current_stream())
