@@ -1,3 +1,7 @@
+from ._choose import Choice as Choice
+from ._choose import choose as choose
+from ._choose import explain as explain
+from ._choose import top as top
 from ._predict import predict_seconds as predict_seconds
 from ._product import Kernel as Kernel
 from ._product import Product as Product

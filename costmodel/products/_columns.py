@@ -11,7 +11,7 @@ from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 _SHARES = ("compute", "l2", "latency", "memory", "sums")
 _LOGS = ("total", "waves", "per_sm", "tiles", "slabs", "programs", "padding", "block_m", "block_n", "block_k")
 _PLAIN = ("idle", "stages", "warps", "splits")
-_KERNEL = ("kind", "group_m", "position")
+_KERNEL = ("kind", "group_m", "position", "algorithm", "option", "cluster")
 _PRODUCT = (
     "log_m", "log_n", "log_k", "log_batch", "log_sms", "log_intensity", "dtype", "a_t", "b_t", "odd_operands",
     "odd_results", "epilogue",
@@ -40,7 +40,7 @@ def columns_of(product: Product, kernels: Sequence[Kernel], sms: int, terms: Flo
     found = [term[name] / term["total"] for name in _SHARES]
     found += [np.log2(term[name]) for name in _LOGS]
     found += [term[name] for name in _PLAIN]
-    own = [(KIND_PLACES[kernel[:2]], kernel.group_m, kernel.position) for kernel in kernels]
+    own = [(KIND_PLACES[each[:2]], each.group_m, *each[-4:]) for each in kernels]
     found += list(np.array(own, np.float64).T)
     found += [np.full(len(kernels), value) for value in _product_columns(product, sms)]
     found += [np.log2(term["programs"] / sms), (product.k % term["block_k"] > 0).astype(float)]

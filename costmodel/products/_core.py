@@ -86,7 +86,7 @@ def describe(product: Product, kernels: Sequence[Kernel], sms: int, rates: Rates
     is_library = np.array([kernel.block_m == 0 for kernel in kernels], bool)
     if is_library.any():
         told, untold = (_library_tile(product, known, rates) for known in (sms, whole))
-        for i in np.flatnonzero(is_library):
+        for i in np.flatnonzero(is_library).tolist():
             columns[i] = told if kernels[i].kind == "told" else untold
     return _terms(product, _Launch(*columns.T), sms, rates)
 
@@ -106,8 +106,9 @@ class _Launch(NamedTuple):
 
 
 def _numbers(kernel: Kernel) -> tuple[int, ...]:
-    splits, is_shared = max(kernel.splits, 1), kernel.kind == "stream-k"
-    return (*kernel[2:7], splits, kernel.programs_per_sm, kernel.group_m, is_shared)
+    is_shared = kernel.kind == "stream-k" or kernel.splits == 0
+    per_sm = kernel.programs_per_sm or int(is_shared)
+    return (*kernel[2:7], max(kernel.splits, 1), per_sm, kernel.group_m, is_shared)
 
 
 def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:

@@ -84,7 +84,11 @@ class ProductModel:
         Raises:
             CostModelError: The file is none.
         """
-        with refusing(path, "a model of products", _MAKE_IT), np.load(path, allow_pickle=False) as file:
+        with (
+            refusing(path, "a model of products", _MAKE_IT),
+            path.open("rb") as stream,  # NumPy leaves one of its own open where the file is damaged
+            np.load(stream, allow_pickle=False) as file,
+        ):
             return cls(**{name: file[name] for name in cls.__dataclass_fields__})
 
     def save(self, path: Path) -> None:
@@ -104,7 +108,8 @@ class ProductModel:
                 f"The device must be one whose products were measured ({', '.join(known)}), but got "
                 f"{device!r}." + did_you_mean(device, known)
             )
-        return known.index(device)
+        place: int = known.index(device)
+        return place
 
     def predict(self, product: Product, kernels: Sequence[Kernel], sms: int, device: str) -> Predicted:
         """Return the seconds of kernels of one product; a kernel's do not depend on the others.

@@ -54,8 +54,8 @@ class Product(NamedTuple):
     @property
     def strides(self) -> tuple[int, int, int]:
         """Elements between the rows of A, B and C as they are stored."""
-        a, b = self.layout
-        return self.m if a == "t" else self.k, self.k if b == "t" else self.n, self.n
+        a_t, b_t = self.layout[0] == "t", self.layout[1] == "t"
+        return self.m if a_t else self.k, self.k if b_t else self.n, self.n
 
 
 class Kernel(NamedTuple):
@@ -71,9 +71,12 @@ class Kernel(NamedTuple):
         stages: Slabs in flight.
         warps: Warps of a program.
         group_m: Rows of tiles that are walked together.
-        splits: Programs that share a tile.
+        splits: Programs that share a tile; 0 where the slabs of all tiles are shared out.
         programs_per_sm: Programs for each SM, where their number does not depend on the tiles; else 0.
         position: Of cuBLASLt's algorithms, in the order of its heuristics.
+        algorithm: cuBLASLt's number of the algorithm, 0 if it was not asked.
+        option: Its custom option.
+        cluster: Its number of the shape of thread block clusters.
     """
 
     backend: str
@@ -87,6 +90,9 @@ class Kernel(NamedTuple):
     splits: int = 1
     programs_per_sm: int = 0
     position: int = 0
+    algorithm: int = 0
+    option: int = 0
+    cluster: int = 0
 
 
 def check_product(product: Product) -> Product:
@@ -96,7 +102,7 @@ def check_product(product: Product) -> Product:
         CostModelError: A size is no positive whole number, or the dtype or the layout is unknown.
     """
     sizes = product.m, product.n, product.k, product.batch
-    if any(not isinstance(size, int) or not 0 < size < _LARGEST for size in sizes):
+    if any(type(size) is not int or not 0 < size < _LARGEST for size in sizes):
         raise CostModelError(
             f"Sizes of a product must be whole numbers from 1 to 2**31 - 1, but got {sizes}."
         )

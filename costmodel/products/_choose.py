@@ -1,0 +1,111 @@
+"""The door: which kernel to take for a product on some SMs, without measuring any."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.arguments import check_whole
+from costmodel.products._candidates import list_candidates
+from costmodel.products._model import shipped_products
+from costmodel.products._predict import H100
+from costmodel.products._product import Kernel, Product, check_product
+
+_REMEMBERED = 1 << 16
+
+
+class Choice(NamedTuple):
+    """A kernel, and what is expected of it.
+
+    Attributes:
+        kernel: The kernel.
+        seconds: Expected latency with operands in L2, back to back in a CUDA graph.
+        low_s: Lower end of the 90 % interval.
+        high_s: Upper end.
+    """
+
+    kernel: Kernel
+    seconds: float
+    low_s: float
+    high_s: float
+
+
+def choose(product: Product, sms: int | None = None, device: str = H100) -> Choice:
+    """Return the kernel that is expected to be the fastest, of all back ends.
+
+    A question that was asked before is answered from memory, in about a microsecond.
+
+    Args:
+        product: The product.
+        sms: SMs that are granted. Default: all that the device has.
+        device: Name of the device.
+
+    Raises:
+        CostModelError: The product is none, the device is unknown, or it has fewer SMs.
+
+    Example:
+        >>> choose(Product(8, 4096, 4096), sms=32).seconds < 1e-4
+        True
+    """
+    return _ranked(product, sms, device)[0]
+
+
+def top(product: Product, sms: int | None = None, device: str = H100, count: int = 3) -> tuple[Choice, ...]:
+    """Return the kernels to measure, the fastest expected first.
+
+    Args:
+        product: The product.
+        sms: SMs that are granted. Default: all that the device has.
+        device: Name of the device.
+        count: How many at most.
+
+    Raises:
+        CostModelError: See ``choose``.
+    """
+    return _ranked(product, sms, device)[: check_whole("count", count, 1)]
+
+
+def explain(product: Product, sms: int | None = None, device: str = H100) -> str:
+    """Return a table of what is expected of the best kernel of each back end and kind.
+
+    Args:
+        product: The product.
+        sms: SMs that are granted. Default: all that the device has.
+        device: Name of the device.
+
+    Raises:
+        CostModelError: See ``choose``.
+    """
+    best: dict[tuple[str, str], Choice] = {}
+    for choice in _ranked(product, sms, device):
+        best.setdefault((choice.kernel.backend, choice.kernel.kind), choice)
+    lines = [
+        f"{product.m} x {product.n} x {product.k} {product.dtype} {product.layout} on {sms or 'all'} SMs"
+    ]
+    for choice in best.values():
+        ends = f"{choice.low_s * 1e6:.1f} to {choice.high_s * 1e6:.1f}"
+        lines.append(f"{choice.seconds * 1e6:9.1f} us  ({ends})  {name_kernel(choice.kernel)}")
+    return "\n".join(lines)
+
+
+def name_kernel(kernel: Kernel) -> str:
+    """Return a kernel in words."""
+    if kernel.backend == "torch":
+        return "PyTorch's call"
+    if kernel.backend == "cublaslt":
+        told = "told its SMs" if kernel.kind else "not told its SMs"
+        return f"cuBLASLt {told}, algorithm {kernel.position} of its list"
+    tile = f"{kernel.block_m}x{kernel.block_n}x{kernel.block_k}"
+    extra = f", {kernel.splits} splits" if kernel.splits > 1 else ""
+    return f"Triton {kernel.kind} {tile}, {kernel.stages} stages, {kernel.warps} warps{extra}"
+
+
+@lru_cache(_REMEMBERED)
+def _ranked(product: Product, sms: int | None, device: str) -> tuple[Choice, ...]:
+    model = shipped_products()
+    whole = int(model.sms[model.place_of(device)])
+    granted = whole if sms is None else check_whole("sms", sms, 1)
+    kernels = list_candidates(check_product(product), granted, whole)
+    seconds, low, high = model.predict(product, kernels, granted, device)
+    order = np.argsort(seconds, kind="stable").tolist()
+    return tuple(Choice(kernels[i], float(seconds[i]), float(low[i]), float(high[i])) for i in order)

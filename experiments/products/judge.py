@@ -1,0 +1,240 @@
+"""How good are first choices among all back ends for products of models that were never measured?"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import rounded, say
+from rules import RULES, WHOLE, NearestShape, NvMatmulHeuristics, Rule
+from study import Learned, Measured, fit_rates, read_measured, spread_of
+
+from costmodel.arrays import FloatArray
+from costmodel.files import write_json
+from costmodel.products._core import Rates
+from costmodel.products._product import Product
+
+OURS, LISTED = "costmodel", "costmodel, with cuBLASLt's list"
+ANALYTIC = "costmodel, analytic core alone"
+FAMILIES = (
+    ("llama",), ("qwen", "bert"), ("mixtral", "gpt2", "convolution"), ("deepseek", "dlrm"),
+    ("attention", "any"),
+)  # fmt: skip
+PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE, WHOLE))
+COLUMNS = ["task", "rule", "sms", "dtype", "m", "quality", "best_of_3", "seconds"]
+L2_BYTES = 50 << 20  # of both
+_MEMORY = 4.8 / 3.35  # of the H200 over the H100, by datasheet
+
+
+def main() -> None:
+    options = _options()
+    measured = read_measured(options.measured)
+    say(f"{len(measured.products)} tasks, {len(measured.kernels)} kernels")
+    # Some fifteen numbers for all products: they are fitted to all, those that are held out included.
+    rates = fit_rates(measured, WHOLE, L2_BYTES, 0, 40 if options.quick else 350)
+    learned = Learned.of(measured, rates, WHOLE)
+    say("described")
+    log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
+    held: list[pd.DataFrame] = []
+    errors = []
+    for seed in range(options.seeds):
+        listed, blind = _held_out(measured, learned, seed, 20 if options.quick else 400)
+        errors.append(blind - log_s)
+        held += [_judge(measured, blind, OURS, seed), _judge(measured, listed, LISTED, seed)]
+        say(f"seed {seed}: {held[-2].quality.median():.4f}, {held[-1].quality.median():.4f}")
+    held.append(_judge(measured, np.log(learned.blind_s), ANALYTIC))
+    held += [_judge_rule(measured, rule, name) for name, rule in _rules(measured)]
+    tasks = pd.concat(held, ignore_index=True)
+    found = {
+        "tasks": len(measured.products),
+        "kernels": len(measured.kernels),
+        "shapes": len(set(measured.products)),
+        **summarise(tasks),
+        "latency_error": _latency_errors(measured, np.mean(errors, axis=0)),
+        "rates": {dtype: each._asdict() for dtype, each in rates.items()},
+    }
+    if options.h200:
+        found["h200"] = _on_h200(read_measured(options.h200), measured, learned, rates)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_json(options.out / "result.json", rounded(found, 4))
+    tasks.to_parquet(options.out / "tasks.parquet")
+    print(json.dumps(rounded({k: v for k, v in found.items() if k != "rates"}, 4), indent=1))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("measured", type=Path, nargs="+", help="tables of an H100")
+    parser.add_argument("--h200", type=Path, nargs="*", default=[], help="tables of an H200")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="few trees, to try the script")
+    return parser.parse_args()
+
+
+def _held_out(measured: Measured, learned: Learned, seed: int, trees: int) -> tuple[FloatArray, FloatArray]:
+    """Return what trees that never saw a product's family, nor its layer elsewhere, say of each row.
+
+    Returns:
+        Log seconds: knowing cuBLASLt's list of algorithms, and without.
+    """
+    families, layers = measured.rows.family.to_numpy(), _layers(measured)
+    found = np.full((2, len(families)), np.nan)
+    for names in FAMILIES:
+        asked = np.isin(families, names)
+        if asked.any():
+            known = ~asked & ~np.isin(layers, np.unique(layers[asked]))
+            found[:, asked] = learned.predict(learned.fit(known, measured, seed, trees), asked)
+    return found[0], found[1]
+
+
+def _layers(measured: Measured) -> Any:
+    """Return a number for each pair of n and k."""
+    return measured.rows.n.to_numpy(np.int64) << 32 | measured.rows.k.to_numpy(np.int64)
+
+
+def _judge(measured: Measured, expected: FloatArray, name: str, seed: int = 0) -> pd.DataFrame:
+    """Judge first choices, and the best of three, of each task by what is expected; lower is better."""
+    seconds = measured.rows.seconds.to_numpy(np.float64)
+    rows = []
+    for i, (product, sms) in enumerate(zip(measured.products, measured.sms, strict=True)):
+        here = seconds[measured.task(i)]
+        order = np.argsort(expected[measured.task(i)], kind="stable")
+        first, three = here[order[0]], here[order[:3]].min()
+        rows.append((i, name, sms, product.dtype, product.m, here.min() / first, here.min() / three, first))
+    return pd.DataFrame(rows, columns=COLUMNS).assign(seed=seed)
+
+
+def _rules(measured: Measured) -> Iterator[tuple[str, Rule]]:
+    yield from RULES.items()
+    try:
+        yield "nvMatmulHeuristics", NvMatmulHeuristics()
+    except (ImportError, OSError) as error:
+        say(f"nvMatmulHeuristics is left out: {error}")
+    yield "nearest shape", _Nearest(measured)
+
+
+class _Nearest:
+    """The nearest shape of another family."""
+
+    def __init__(self, measured: Measured) -> None:
+        seconds = measured.rows.seconds.to_numpy(np.float64)
+        families = measured.rows.family.to_numpy()[measured.starts[:-1]]
+        self._folds = {}
+        for names in FAMILIES:
+            others = [i for i in range(len(families)) if families[i] not in names]
+            ranked = []
+            for i in others:
+                order = np.argsort(seconds[measured.task(i)])
+                ranked.append([measured.kernels[measured.task(i)][j] for j in order])
+            rule = NearestShape(
+                [measured.products[i] for i in others], [measured.sms[i] for i in others], ranked
+            )
+            products = {measured.products[i] for i in range(len(families)) if families[i] in names}
+            self._folds.update(dict.fromkeys(products, rule))
+
+    def __call__(self, product: Product, kernels: Sequence[Any], sms: int) -> FloatArray:
+        return self._folds[product](product, kernels, sms)
+
+
+def _judge_rule(measured: Measured, rule: Rule, name: str) -> pd.DataFrame:
+    """The same for a rule's scores: ties count as drawn at random, what it does not know as never chosen."""
+    seconds = measured.rows.seconds.to_numpy(np.float64)
+    rows = []
+    for i, (product, sms) in enumerate(zip(measured.products, measured.sms, strict=True)):
+        here = seconds[measured.task(i)]
+        scores = rule(product, measured.kernels[measured.task(i)], sms)
+        if np.isnan(scores).all():
+            continue
+        chosen = here[scores == np.nanmax(scores)]
+        quality = float(np.mean(here.min() / chosen))
+        order = np.argsort(-scores, kind="stable")[: min(3, np.count_nonzero(~np.isnan(scores)))]
+        three = here.min() / here[order].min()
+        rows.append(
+            (i, name, sms, product.dtype, product.m, quality, three, float(np.exp(np.log(chosen).mean())))
+        )
+    return pd.DataFrame(rows, columns=COLUMNS).assign(seed=0)
+
+
+def _ratio(times: "pd.Series[float]") -> dict[str, float]:
+    """Geometric mean, first percentile and least of how many times as long others take."""
+    mean = float(np.exp(np.log(times).mean()))
+    return {"geometric_mean": mean, "p1": float(times.quantile(0.01)), "worst": float(times.min())}
+
+
+def summarise(tasks: pd.DataFrame) -> dict[str, Any]:
+    """Quality by rule and SMs, and how many times as long as ours the others' choices take."""
+    grouped = tasks.groupby(["rule", "sms"])
+    quality = grouped.quality.quantile([0.1, 0.5]).unstack()
+    three = grouped.best_of_3.median()
+    by_rule: dict[str, Any] = {}
+    for rule, sms in quality.index:
+        here = {"median": quality.loc[(rule, sms), 0.5], "p10": quality.loc[(rule, sms), 0.1]}
+        counts = {"mean": grouped.quality.mean()[rule, sms], "tasks": int(grouped.task.nunique()[rule, sms])}
+        by_rule.setdefault(rule, {})[str(sms)] = {**here, "best_of_3": three[rule, sms], **counts}
+    ours = tasks[tasks.rule == OURS].groupby("task").seconds.apply(lambda s: float(np.exp(np.log(s).mean())))
+    ratios = {}
+    for rule, rows in tasks[tasks.rule != OURS].groupby("rule"):
+        times = rows.groupby("task").seconds.apply(lambda s: float(np.exp(np.log(s).mean())))
+        ratio, sms = times / ours.reindex(times.index), rows.groupby("task").sms.first()
+        ratios[str(rule)] = {name: _ratio(ratio[(low <= sms) & (sms <= high)]) for name, low, high in PARTS}
+    low, whole = tasks.sms < WHOLE, tasks.sms == WHOLE
+    overall = {
+        str(rule): {
+            label: {
+                "median": rows.quality[part].median(), "p10": rows.quality[part].quantile(0.1),
+                "best_of_3": rows.best_of_3[part].median(),
+                "best_of_3_p10": rows.best_of_3[part].quantile(0.1),
+            }
+            for label, part in (("8-96", low), ("132", whole))
+        }
+        for rule, rows in tasks.groupby("rule")
+    }  # fmt: skip
+    seeds = tasks[tasks.rule == OURS].groupby("seed").quality.median()
+    return {"overall": overall, "by_sms": by_rule, "slower_than_ours": ratios, "seeds": seeds.tolist()}
+
+
+def _latency_errors(measured: Measured, log_error: FloatArray) -> dict[str, float]:
+    """Median relative errors on products that were held out: of all kernels, and of those near the best."""
+    seconds = measured.rows.seconds
+    near = (seconds / measured.rows.groupby("task").seconds.transform("min") <= 1.2).to_numpy()
+    inside = spread_of(measured.kernels, log_error)
+    return {
+        "all": float(np.median(np.abs(np.expm1(log_error)))),
+        "near_best": float(np.median(np.abs(np.expm1(log_error[near])))),
+        "half_width_90": float(np.mean(inside[:, 1] - inside[:, 0]) / 2),
+    }
+
+
+def _on_h200(
+    other: Measured, measured: Measured, learned: Learned, rates: Mapping[str, Rates]
+) -> dict[str, Any]:
+    """The same on an H200 that was never measured, for families and layers that were not either."""
+    faster = {
+        d: each._replace(memory_bytes_per_s=each.memory_bytes_per_s * _MEMORY) for d, each in rates.items()
+    }
+    there, log_s = Learned.of(other, faster, WHOLE), np.log(other.rows.seconds.to_numpy(np.float64))
+    listed, blind = (np.full(len(log_s), np.nan) for _ in range(2))
+    families, layers = measured.rows.family.to_numpy(), _layers(measured)
+    for names in FAMILIES:
+        asked = np.isin(other.rows.family.to_numpy(), names)
+        if asked.any():
+            known = ~np.isin(families, names) & ~np.isin(layers, np.unique(_layers(other)[asked]))
+            listed[asked], blind[asked] = there.predict(learned.fit(known, measured, 0), asked)
+    tasks = [
+        _judge(other, blind, OURS),
+        _judge(other, listed, LISTED),
+        _judge(other, np.log(there.blind_s), ANALYTIC),
+    ]
+    tasks += [_judge_rule(other, rule, name) for name, rule in RULES.items()]
+    found = summarise(pd.concat(tasks, ignore_index=True))
+    return {"tasks": len(other.products), "latency_error": _latency_errors(other, blind - log_s), **found}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""How others choose: scores of the kernels of a task, higher is better; NaN for what a rule does not know.
+
+Each is written anew from its description, and asked about kernels that were measured. What a rule leaves open
+counts as drawn at random.
+"""
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+
+Rule = Callable[[Product, Sequence[Kernel], int], FloatArray]
+WHOLE = 132
+_L2_BYTES = 50 << 20
+
+
+def _only(kernels: Sequence[Kernel], wanted: Callable[[Kernel], bool]) -> FloatArray:
+    """1 for one kernel, NaN for the others."""
+    return np.array([1.0 if wanted(kernel) else math.nan for kernel in kernels])
+
+
+def torch_call(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """PyTorch's call."""
+    return _only(kernels, lambda kernel: kernel.backend == "torch")
+
+
+def cublaslt_untold(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """The first that cuBLASLt's heuristics offer."""
+    return _only(kernels, lambda each: each[:2] == ("cublaslt", "") and each.position == 0)
+
+
+def cublaslt_told(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """The first that they offer when they are told the SMs."""
+    kind = "told" if sms < WHOLE else ""
+    return _only(kernels, lambda each: each[:2] == ("cublaslt", kind) and each.position == 0)
+
+
+def _scores(
+    kernels: Sequence[Kernel], kinds: tuple[str, ...], score: Callable[[Kernel], float]
+) -> FloatArray:
+    known = [kernel.backend == "triton" and kernel.kind in kinds for kernel in kernels]
+    return np.array([score(k) if is_known else math.nan for k, is_known in zip(kernels, known, strict=True)])
+
+
+def _tiles(product: Product, kernel: Kernel) -> int:
+    return product.batch * -(-product.m // kernel.block_m) * -(-product.n // kernel.block_n)
+
+
+def deepgemm(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """Fewest waves of tiles, then the fullest last wave, the smaller tile, the most stages, as DeepGEMM.
+
+    Source: github.com/deepseek-ai/DeepGEMM, its choice of blocks for ``set_num_sms``.
+    """
+
+    def key(kernel: Kernel) -> tuple[int, ...]:
+        tiles = _tiles(product, kernel)
+        waves = -(-tiles // sms)
+        return -waves, (tiles - 1) % sms + 1, -kernel.block_m * kernel.block_n, kernel.stages
+
+    known = [k.backend == "triton" and k.kind in ("persistent", "tma", "plain") for k in kernels]
+    # Its kernels are persistent and large; plain ones stand in where no persistent one was measured.
+    keys = sorted({key(k) for k, is_known in zip(kernels, known, strict=True) if is_known})
+    places = {each: i for i, each in enumerate(keys)}
+    return np.array(
+        [places[key(k)] if is_known else math.nan for k, is_known in zip(kernels, known, strict=True)],
+        np.float64,
+    )
+
+
+def wave_quantisation(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """Least work of the fullest SM, padding and idle ends included; of equal ones, the largest tile.
+
+    Source: NVIDIA, "Matrix Multiplication Background User's Guide", tile and wave quantization.
+    """
+
+    def score(kernel: Kernel) -> float:
+        waves = math.ceil(_tiles(product, kernel) * kernel.splits / sms)
+        area = kernel.block_m * kernel.block_n
+        # A tile's share of the peak, by how often what it loads is used.
+        use = area / (kernel.block_m + kernel.block_n)
+        return -waves * area / kernel.splits / min(1.0, use / 64)
+
+    return _scores(kernels, ("plain", "split-k", "persistent", "tma"), score)
+
+
+def origami(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """The latency that Origami, by which tritonBLAS and hipBLASLt choose tiles, expects on ``num_cus`` SMs.
+
+    Source: "tritonBLAS: Triton-based Analytical Approach for GEMM Kernel Parameter Selection" (2025,
+    arXiv:2512.04226), algorithms 3 to 9 with the constants of its implementation (ROCm/rocm-libraries,
+    ``shared/origami``); one memory level below L2 and NVIDIA's instruction shape, as those who carried it to
+    NVIDIA did. It knows tiles; it does not know warps, stages or persistence.
+    """
+    return _scores(kernels, ("plain",), lambda kernel: -_origami_cycles(product, kernel, sms))
+
+
+_CLOCK = 1.755e9
+_L2_PER_CYCLE, _MEMORY_PER_CYCLE, _MEMORY_SHARE_PER_SM, _MEMORY_CYCLES = (
+    5.5e12 / _CLOCK,
+    3.0e12 / _CLOCK,
+    0.02,
+    700,
+)
+# Operations of an SM and cycle, dense.
+_FLOPS_PER_CYCLE = {
+    "float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "float32": 256, "float8_e4m3": 8192, "int8": 8192,
+}  # fmt: skip
+
+
+def _origami_cycles(product: Product, kernel: Kernel, sms: int) -> float:
+    m, n, k = kernel.block_m, kernel.block_n, kernel.block_k
+    width = OPERAND_BYTES[product.dtype]
+    grid_m, grid_n = -(-product.m // m), -(-product.n // n) * product.batch
+    tiles = grid_m * grid_n
+    active, waves = min(tiles, sms), -(-tiles // sms)
+    compute = 2 * m * n * k / _FLOPS_PER_CYCLE[product.dtype]
+    # Reuse in L2 of the tiles that are computed at once.
+    wide = min(kernel.group_m, grid_n)
+    high = -(-active // wide)
+    if high > grid_m:
+        wide, high = min(grid_n, wide + high // grid_m * kernel.group_m), grid_m
+    while (high * m * k + wide * n * k) * width > _L2_BYTES and max(high, wide) > 1:
+        high, wide = (high - 1, wide) if high > wide else (high, wide - 1)
+    first_a, first_b = high * m * k, wide * n * k
+    hit = 1 - (first_a + first_b) / (first_a * wide + first_b * high)
+    loaded = max((m + n) * k * width, 128) * active
+    share = min(1.0, _MEMORY_SHARE_PER_SM * active)
+    memory = max(
+        loaded / (_L2_PER_CYCLE * active / WHOLE),
+        (1 - hit) * loaded / (_MEMORY_PER_CYCLE * share) + _MEMORY_CYCLES,
+    )
+    steps = -(-product.k // k)
+    padding = grid_m * m * -(-product.n // n) * n * steps * k / (product.m * product.n * product.k)
+    store = active * m * n * width / (_MEMORY_PER_CYCLE * share)
+    ends = (1.5 * memory * padding + 2 * (store + compute * padding)) * 0.95
+    ragged = (product.k % k) / product.k * 50000
+    iterations = max(steps - 1, 1)
+    return waves * (max(compute, memory) * padding * iterations + ends + 500 * iterations + ragged)
+
+
+class NearestShape:
+    """What was best for the nearest product that was measured, of the same operands on as many SMs.
+
+    Near is by the sum of the differences of the logarithms of the sizes.
+
+    Args:
+        products: Products that were measured.
+        sms: SMs of each task.
+        ranked: Kernels of each task, the fastest first.
+    """
+
+    def __init__(
+        self, products: Sequence[Product], sms: Sequence[int], ranked: Sequence[Sequence[Kernel]]
+    ) -> None:
+        self._known: dict[Any, list[tuple[FloatArray, Sequence[Kernel]]]] = {}
+        for product, count, kernels in zip(products, sms, ranked, strict=True):
+            self._known.setdefault((product[4:6], count), []).append((_sizes(product), kernels))
+
+    def __call__(self, product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+        near = self._known.get((product[4:6], sms), [])
+        if not near:
+            return np.full(len(kernels), math.nan)
+        distances = [float(np.abs(_sizes(product) - sizes).sum()) for sizes, _ in near]
+        best = near[int(np.argmin(distances))][1]
+        places = {kernel: -float(i) for i, kernel in reversed(list(enumerate(best)))}
+        return np.array([places.get(kernel, math.nan) for kernel in kernels])
+
+
+def _sizes(product: Product) -> FloatArray:
+    return np.log2(np.array(product[:4], np.float64))
+
+
+_PRECISIONS = {"float16": b"HSH", "bfloat16": b"TST", "float32": b"SSS", "tfloat32": b"SSS"}
+
+
+class NvMatmulHeuristics:
+    """Run times that nvidia-matmul-heuristics expects of Triton's kernels; it takes no number of SMs.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+
+    def __init__(self) -> None:
+        import nvMatmulHeuristics
+
+        self._layouts = nvMatmulHeuristics.NvMatmulHeuristicsMatmulLayout
+        self._library = nvMatmulHeuristics.NvMatmulHeuristicsInterfaceEx(
+            backend=nvMatmulHeuristics.NvMatmulHeuristicsTarget.TRITON,
+            gpu=nvMatmulHeuristics.NvMatmulHeuristicsNvidiaGpu.H100_SXM,
+        )
+
+    def __call__(self, product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+        if product.dtype not in _PRECISIONS:
+            return np.full(len(kernels), math.nan)
+        layout = self._layouts[f"{product.layout.upper()}_ROW_MAJOR"]
+        problem = self._library.makeNvMatmulHeuristicsProblem(*product[:3], layout, product.batch)
+        return _scores(kernels, ("plain", "split-k"), lambda kernel: -self._seconds(product, problem, kernel))
+
+    def _seconds(self, product: Product, problem: Any, chosen: Kernel) -> float:
+        library = self._library
+        down = max(1, min(chosen.warps, chosen.block_m // 16))
+        kernel = library.nvmmhKernelConfiguration()
+        kernel.cta[:] = (chosen.block_m, chosen.block_n, chosen.block_k)
+        kernel.warp[:] = (chosen.block_m // down, chosen.block_n * down // chosen.warps, chosen.block_k)
+        kernel.instr[:] = (16, 8, 16)
+        kernel.splitK, kernel.loadStages = chosen.splits, chosen.stages
+        kernel.gridSwizzle, kernel.cluster[:] = 1, (1, 1)
+        return float(
+            library.nvMatmulHeuristicsEstimateRuntime(
+                library.handle, _PRECISIONS[product.dtype], ctypes.c_int(library.target),
+                ctypes.byref(problem), ctypes.byref(kernel), library.hardware_descriptor,
+            )
+        )  # fmt: skip
+
+
+RULES: dict[str, Rule] = {
+    "PyTorch's call": torch_call,
+    "cuBLASLt's heuristics": cublaslt_untold,
+    "cuBLASLt told its SMs": cublaslt_told,
+    "DeepGEMM's rule": deepgemm,
+    "wave quantisation": wave_quantisation,
+    "Origami (tritonBLAS)": origami,
+}

@@ -1,0 +1,271 @@
+"""Measurements of products as a learner sees them, and how a model of products is fitted to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from scipy.optimize import least_squares
+
+from costmodel.arrays import FloatArray
+from costmodel.products._columns import COLUMNS, KIND_PLACES, columns_of
+from costmodel.products._core import Rates, describe
+from costmodel.products._cublaslt_tiles import describe_algorithm
+from costmodel.products._model import ProductModel
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+
+SHAPE = [*Product._fields]
+_LIBRARY = [f"lt_{name}" for name in ("id", "tile", "stages", "splits", "custom", "cluster")]
+_CHOSEN = [*Kernel._fields[2:11], *_LIBRARY]
+_DEPTH, _TREES, _RATE = 6, 400, 0.1
+# Where a fit of the rates begins: an H100, by datasheet and by hand.
+_FLOPS = {
+    "float16": 5.5e12, "bfloat16": 5.5e12, "tfloat32": 2.6e12, "float32": 4e11, "float8_e4m3": 1e13,
+    "int8": 1e13,
+}  # fmt: skip
+_START = {
+    "l2_bytes_per_sm": 7e10, "l2_bytes_per_s": 6e12,
+    "memory_bytes_per_s": 2.9e12, "memory_bytes_per_sm": 6e10,
+    "latency_s": 7e-7, "start_s": 8e-7, "launch_s": 2e-6,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Rows of one device, those of a task (a product on some SMs) beside one another.
+
+    Attributes:
+        rows: The table, with the columns ``task`` and ``seconds``; warm L2, first visits.
+        products: Product of each task.
+        sms: SMs of each task.
+        kernels: Kernel of each row.
+        starts: Where the rows of each task begin, and the end.
+    """
+
+    rows: pd.DataFrame
+    products: list[Product]
+    sms: list[int]
+    kernels: list[Kernel]
+    starts: "np.ndarray[Any, Any]"
+
+    def task(self, i: int) -> slice:
+        """Rows of a task."""
+        return slice(int(self.starts[i]), int(self.starts[i + 1]))
+
+    def columns(
+        self, rates: dict[str, Rates], whole: int, kernels: Sequence[Kernel] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what a learner sees of every row, and its analytic seconds.
+
+        Args:
+            rates: Of the device, by dtype.
+            whole: Its SMs.
+            kernels: Of the rows, as they are described; by default all that is known of them.
+        """
+        X, seconds = [], []
+        described = self.kernels if kernels is None else kernels
+        for i, (product, sms) in enumerate(zip(self.products, self.sms, strict=True)):
+            kernels = described[self.task(i)]
+            terms = describe(product, kernels, sms, rates[product.dtype], whole)
+            X.append(columns_of(product, kernels, sms, terms))
+            seconds.append(terms[:, 0])
+        return np.concatenate(X), np.concatenate(seconds)
+
+
+def read_measured(paths: Sequence[Path]) -> Measured:
+    """Read what was measured with a warm L2; failures and wrong results are left out."""
+    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
+    table = table[(table.outcome == "ok") & (table.regime == "warm") & (table.visit == 0)]
+    return gather(table)
+
+
+def gather(table: pd.DataFrame) -> Measured:
+    """Put the rows of each task together."""
+    table = table.rename(columns={"per_sm": "programs_per_sm"}).assign(
+        **{
+            name: table[name].astype(object)
+            for name in ("dtype", "layout", "epilogue", "kind", "backend", "family")
+        }
+    )
+    table["epilogue"], table["kind"] = table.epilogue.fillna(""), table.kind.fillna("")
+    table = table.sort_values([*SHAPE, "sms"], kind="stable").reset_index(drop=True)
+    keys = table[[*SHAPE, "sms"]].drop_duplicates()
+    starts = np.append(keys.index.to_numpy(), len(table))
+    table["task"] = np.repeat(np.arange(len(keys)), np.diff(starts))
+    products = [Product(*(_plain(value) for value in row)) for row in keys[SHAPE].itertuples(index=False)]
+    kernels = [_kernel(row) for row in table[[*_CHOSEN, "backend", "kind", "dtype"]].to_dict("records")]
+    return Measured(table, products, keys.sms.astype(int).tolist(), kernels, starts)
+
+
+def _kernel(row: dict[str, Any]) -> Kernel:
+    """Return the kernel of a row."""
+    value = {name: int(cell) for name, cell in row.items() if name in _CHOSEN and not pd.isna(cell)}
+    if row["backend"] == "cublaslt":
+        config = {
+            name.removeprefix("lt_"): number for name, number in value.items() if name.startswith("lt_")
+        }
+        product = Product(1, 1, 1, dtype=row["dtype"])
+        return describe_algorithm(product, row["kind"], value["position"], config)
+    return Kernel(row["backend"], row["kind"], **value)
+
+
+def without_lists(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels as they are known without asking cuBLASLt what its algorithms are."""
+    return [
+        Kernel(*each[:2], position=each.position) if each.backend == "cublaslt" else each for each in kernels
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else int(value)
+
+
+def fit_rates(
+    measured: Measured, whole: int, l2_bytes: float, seed: int, most: int = 350
+) -> dict[str, Rates]:
+    """Fit the rates of a device to the kernels of some tasks, robustly and in logarithms."""
+    draw = np.random.default_rng(seed)
+    chosen = draw.permutation(len(measured.products))[:most]
+    samples = []
+    for i in chosen.tolist():
+        rows = np.arange(len(measured.kernels))[measured.task(i)]
+        rows = rows[np.argsort(measured.rows.seconds.to_numpy()[rows])[:8]]
+        samples.append((measured.products[i], [measured.kernels[j] for j in rows], measured.sms[i], rows))
+    log_s = np.concatenate([np.log(measured.rows.seconds.to_numpy()[rows]) for *_, rows in samples])
+    dtypes = list(OPERAND_BYTES)
+    start = np.log([*(_FLOPS[dtype] for dtype in dtypes), *_START.values()])
+
+    def rates_of(x: FloatArray) -> dict[str, Rates]:
+        values = np.exp(x)
+        rest = dict(zip(_START, values[len(dtypes) :].tolist(), strict=True))
+        return {
+            d: Rates(flops_per_sm=float(v), l2_bytes=l2_bytes, **rest)
+            for d, v in zip(dtypes, values, strict=False)
+        }
+
+    def errors(x: FloatArray) -> FloatArray:
+        rates = rates_of(x)
+        parts = [describe(p, k, s, rates[p.dtype], whole)[:, 0] for p, k, s, _ in samples]
+        prior = 0.3 * (x - start)  # rates that no kernel is bound by stay where they begin
+        return np.concatenate([np.log(np.concatenate(parts)) - log_s, prior])
+
+    found = least_squares(errors, start, loss="soft_l1", f_scale=0.2, max_nfev=12, diff_step=0.02)
+    return rates_of(found.x)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What trees learn from: every row, and cuBLASLt's once more as they are known without its list.
+
+    Attributes:
+        X: ``(n, len(COLUMNS))``.
+        X_blind: The same of kernels as they are known without asking cuBLASLt.
+        analytic_s: ``(n,)`` analytic seconds.
+        blind_s: Likewise.
+        is_library: ``(n,)`` whether the two differ.
+    """
+
+    X: FloatArray
+    X_blind: FloatArray
+    analytic_s: FloatArray
+    blind_s: FloatArray
+    is_library: "np.ndarray[Any, Any]"
+
+    @classmethod
+    def of(cls, measured: Measured, rates: dict[str, Rates], whole: int) -> "Learned":
+        """Describe what was measured."""
+        X, analytic_s = measured.columns(rates, whole)
+        blind = without_lists(measured.kernels)
+        X_blind, blind_s = measured.columns(rates, whole, blind)
+        is_library = np.array([a != b for a, b in zip(blind, measured.kernels, strict=True)])
+        return cls(X, X_blind, analytic_s, blind_s, is_library)
+
+    def fit(
+        self, rows: "np.ndarray[Any, Any]", measured: Measured, seed: int, trees: int = _TREES
+    ) -> xgb.Booster:
+        """Fit trees to some rows, of which cuBLASLt's come in both ways."""
+        log_s, weights = np.log(measured.rows.seconds.to_numpy(np.float64)), weigh(measured)
+        twice = rows & self.is_library
+        X = np.concatenate([self.X[rows], self.X_blind[twice]])
+        y = np.concatenate([(log_s - np.log(self.analytic_s))[rows], (log_s - np.log(self.blind_s))[twice]])
+        return fit_trees(X, y, np.concatenate([weights[rows], weights[twice]]), seed, trees)
+
+    def predict(self, booster: xgb.Booster, rows: "np.ndarray[Any, Any]") -> tuple[FloatArray, FloatArray]:
+        """Return the log seconds of rows, knowing cuBLASLt's list and without."""
+        found = []
+        for X, seconds in ((self.X, self.analytic_s), (self.X_blind, self.blind_s)):
+            found.append(np.log(seconds[rows]) + booster.predict(xgb.DMatrix(X[rows].astype(np.float32))))
+        return found[0], found[1]
+
+
+def fit_trees(
+    X: FloatArray, log_ratio: FloatArray, weights: FloatArray, seed: int, trees: int = _TREES
+) -> xgb.Booster:
+    """Fit trees to the log of measured over analytic seconds."""
+    settings = {
+        "max_depth": _DEPTH, "eta": _RATE, "subsample": 0.7, "colsample_bynode": 0.6, "min_child_weight": 3.0,
+        "lambda": 2.0, "max_bin": 128, "base_score": 0.0, "seed": seed, "nthread": 1, "tree_method": "hist",
+    }  # fmt: skip
+    return xgb.train(settings, xgb.DMatrix(X.astype(np.float32), label=log_ratio, weight=weights), trees)
+
+
+def weigh(measured: Measured) -> FloatArray:
+    """Weight of each row: kernels near the best of their task decide what is chosen."""
+    seconds = measured.rows.seconds.to_numpy(dtype=np.float64)
+    best = measured.rows.groupby("task").seconds.transform("min").to_numpy(dtype=np.float64)
+    found: FloatArray = (best / seconds) ** 1.5
+    return found
+
+
+def complete(booster: xgb.Booster) -> tuple[Any, Any, Any]:
+    """Splits, thresholds and leaves of complete trees; an early leaf stands for all below it."""
+    frame = booster.trees_to_dataframe()
+    every = [tree for _, tree in frame.groupby("Tree")]
+    nodes = 2**_DEPTH - 1
+    splits = np.zeros((len(every), nodes), np.uint8)
+    thresholds = np.zeros((len(every), nodes), np.float32)
+    leaves = np.zeros((len(every), nodes + 1), np.float16)
+    for i, tree in enumerate(every):
+        at = {row.ID: row for row in tree.itertuples(index=False)}
+        todo = [(f"{i}-0", 0)]
+        while todo:
+            name, node = todo.pop()
+            row = at[name]
+            is_leaf = row.Feature == "Leaf"
+            if node >= nodes:
+                leaves[i, node - nodes] = row.Gain
+                continue
+            if not is_leaf:
+                splits[i, node], thresholds[i, node] = int(row.Feature[1:]), row.Split
+            todo += [
+                (name if is_leaf else row.Yes, 2 * node + 1),
+                (name if is_leaf else row.No, 2 * node + 2),
+            ]
+    return splits, thresholds, leaves
+
+
+def as_model(
+    booster: xgb.Booster, devices: dict[str, tuple[int, dict[str, Rates]]], spread: FloatArray
+) -> ProductModel:
+    """Put a model together."""
+    rates = np.array([[rates[dtype] for dtype in OPERAND_BYTES] for _, rates in devices.values()], np.float64)
+    splits, thresholds, leaves = complete(booster)
+    sms = np.array([sms for sms, _ in devices.values()])
+    return ProductModel(np.array([*devices]), sms, rates, splits, thresholds, leaves, spread)
+
+
+def spread_of(kernels: Sequence[Kernel], log_error: FloatArray, most: float = 0.9) -> FloatArray:
+    """Where ``most`` of the log errors of each kind of kernel lie, ``(kinds, 2)``; few count with all."""
+    kinds = np.array([KIND_PLACES[kernel[:2]] for kernel in kernels])
+    ends = [(1 - most) / 2, (1 + most) / 2]
+    found = np.tile(np.quantile(log_error, ends), (len(KIND_PLACES), 1))
+    for kind in range(len(KIND_PLACES)):
+        if np.count_nonzero(kinds == kind) >= 200:
+            found[kind] = np.quantile(log_error[kinds == kind], ends)
+    return found
+
+
+assert len(COLUMNS) < 256  # positions are bytes
