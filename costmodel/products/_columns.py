@@ -27,14 +27,14 @@ _KINDS = (
 KIND_PLACES = {kind: i for i, kind in enumerate(_KINDS)}
 
 
-def columns_of(product: Product, kernels: Sequence[Kernel], sms: int, terms: FloatArray) -> FloatArray:
+def kernel_columns(product: Product, kernels: Sequence[Kernel], sms: int, terms: FloatArray) -> FloatArray:
     """Return ``(n, len(COLUMNS))``, float32 of sizes and ratios, mostly in powers of two.
 
     Args:
         product: The product.
         kernels: Kernels that compute it.
         sms: SMs that are granted.
-        terms: What ``describe`` tells of them.
+        terms: What ``time_terms`` tells of them.
     """
     term = dict(zip(TERMS, terms.T, strict=True))
     found = [term[name] / term["total"] for name in _SHARES]

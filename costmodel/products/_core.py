@@ -70,7 +70,7 @@ TERMS = (
 )  # fmt: skip
 
 
-def describe(product: Product, kernels: Sequence[Kernel], sms: int, rates: Rates, whole: int) -> FloatArray:
+def time_terms(product: Product, kernels: Sequence[Kernel], sms: int, rates: Rates, whole: int) -> FloatArray:
     """Return what a kernel's time is made of, ``(n, len(TERMS))``.
 
     A library's kernel is described by the tile that would be best for the SMs that it knows of.

@@ -13,8 +13,8 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import replacing
 from costmodel.learners._complete_trees import walk_trees
-from costmodel.products._columns import COLUMNS, KIND_PLACES, columns_of
-from costmodel.products._core import Rates, describe
+from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
+from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 from costmodel.reading import refusing
 
@@ -128,8 +128,8 @@ class ProductModel:
         if not 1 <= sms <= whole:
             raise CostModelError(f"The SMs must be 1 to {whole}, all that {device} has, but got {sms}.")
         rates = Rates(*self.rates[place, list(OPERAND_BYTES).index(product.dtype)].tolist())
-        terms = describe(product, kernels, sms, rates, whole)
-        X = columns_of(product, kernels, sms, terms)
+        terms = time_terms(product, kernels, sms, rates, whole)
+        X = kernel_columns(product, kernels, sms, terms)
         log_s = np.log(terms[:, 0]) + walk_trees(X, self.splits, self.thresholds, self.leaves)
         spread = self.spread[[KIND_PLACES[kernel[:2]] for kernel in kernels]]
         seconds, (low, high) = np.exp(log_s), np.exp(log_s[:, None] + spread).T

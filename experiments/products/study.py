@@ -11,8 +11,8 @@ import xgboost as xgb
 from scipy.optimize import least_squares
 
 from costmodel.arrays import FloatArray
-from costmodel.products._columns import COLUMNS, KIND_PLACES, columns_of
-from costmodel.products._core import Rates, describe
+from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
+from costmodel.products._core import Rates, time_terms
 from costmodel.products._cublaslt_tiles import describe_algorithm
 from costmodel.products._model import ProductModel
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product
@@ -69,8 +69,8 @@ class Measured:
         described = self.kernels if kernels is None else kernels
         for i, (product, sms) in enumerate(zip(self.products, self.sms, strict=True)):
             kernels = described[self.task(i)]
-            terms = describe(product, kernels, sms, rates[product.dtype], whole)
-            X.append(columns_of(product, kernels, sms, terms))
+            terms = time_terms(product, kernels, sms, rates[product.dtype], whole)
+            X.append(kernel_columns(product, kernels, sms, terms))
             seconds.append(terms[:, 0])
         return np.concatenate(X), np.concatenate(seconds)
 
@@ -148,7 +148,7 @@ def fit_rates(
 
     def errors(x: FloatArray) -> FloatArray:
         rates = rates_of(x)
-        parts = [describe(p, k, s, rates[p.dtype], whole)[:, 0] for p, k, s, _ in samples]
+        parts = [time_terms(p, k, s, rates[p.dtype], whole)[:, 0] for p, k, s, _ in samples]
         prior = 0.3 * (x - start)  # rates that no kernel is bound by stay where they begin
         return np.concatenate([np.log(np.concatenate(parts)) - log_s, prior])
 

@@ -11,7 +11,7 @@ from costmodel.learners._complete_trees import walk_trees
 from costmodel.products import Kernel, Product, choose, explain, predict_seconds, top
 from costmodel.products._candidates import list_candidates
 from costmodel.products._columns import COLUMNS, KIND_PLACES
-from costmodel.products._core import TERMS, Rates, describe
+from costmodel.products._core import TERMS, Rates, time_terms
 from costmodel.products._cublaslt_tiles import describe_algorithm, tile_sizes
 from costmodel.products._model import SHIPPED, ProductModel
 from costmodel.products._product import LAYOUTS, OPERAND_BYTES
@@ -30,7 +30,7 @@ SHAPES = [
 
 
 def terms(product: Product, kernel: Kernel, sms: int) -> dict[str, float]:
-    return dict(zip(TERMS, describe(product, [kernel], sms, RATES, 132)[0].tolist(), strict=True))
+    return dict(zip(TERMS, time_terms(product, [kernel], sms, RATES, 132)[0].tolist(), strict=True))
 
 
 @pytest.mark.parametrize("product", SHAPES)
