@@ -30,10 +30,15 @@ _LANES, _SPECIAL_LANES = 128, 16
 # Share of the peak of schedulers, and of banks of shared memory: the power of two of 1/4 to 4 that ranks
 # kernels of triton-sm-budgets best; none ranks them much worse.
 _ISSUED_SHARE, _BANKS_SHARE = 0.5, 0.5
-_SHARED_WORDS_PER_CLOCK, _L1_BYTES_PER_CLOCK = 32, 128
+_LINES_PER_CLOCK = 1
 _SPECIAL_INSTRUCTIONS = 4  # that a function takes beside the one of the special unit
 _LEAST_S = 1e-12
 _ALONE_SHARE = 0.6  # of the peak that warps reach which multiply alone on an SM made for groups
+# Clocks between programs that start: on the whole device, on one SM, and there for each warp. Seen on an H100
+# (experiments/kernels_at_large), where 16,384 programs that do nothing much take 10 us on all SMs.
+_START_CLOCKS, _START_CLOCKS_OF_SM, _START_CLOCKS_OF_WARP = 1.2, 55, 12
+# Registers for addresses and the like, and for each word of tiles that are alive, or of what products give.
+_BASE_REGISTERS, _REGISTERS_OF_WORD, _REGISTERS_OF_PRODUCT_WORD = 24, 1.2, 0.6
 
 _COUNTS: Mapping[str, str] = {  # facts whose logarithm is a feature, with their unit
     **dict.fromkeys(
@@ -87,7 +92,8 @@ class ReadRows:
     @cached_property
     def occupancy(self) -> Occupancy:
         """How programs fill the granted SMs, by what was read of their shared memory and live tiles."""
-        held = np.where(np.isnan(self["thread_live_words"]), 0.0, self["thread_live_words"])
+        most = (self["register_limit"] - _BASE_REGISTERS) / self._registers_of_word
+        held = np.nan_to_num(np.fmin(self["thread_live_words"], np.maximum(0.0, most)))
         of_launch = {
             "blocks": self["programs"],
             "threads_per_block": self["threads"],
@@ -96,6 +102,24 @@ class ReadRows:
             "tensor_flops": self["tensor_flops"],
         }
         return occupancy_of({name: each[:, None] for name, each in of_launch.items()}, self.limits)
+
+    @cached_property
+    def _registers_of_word(self) -> FloatArray:
+        of_product = self["tensor_flops"] > 0.0
+        return np.where(of_product, _REGISTERS_OF_PRODUCT_WORD, _REGISTERS_OF_WORD)
+
+    @cached_property
+    def register_pressure(self) -> FloatArray:
+        """``(n,)`` registers that a thread is likely to want / that it can have."""
+        wanted = _BASE_REGISTERS + self._registers_of_word * self["thread_live_words"]
+        return np.asarray(wanted / self["register_limit"])
+
+    @cached_property
+    def start_s(self) -> FloatArray:
+        """``(n,)`` seconds in which the programs can be started, whatever they do."""
+        of_sm = np.maximum(_START_CLOCKS_OF_SM, _START_CLOCKS_OF_WARP * self["threads"] / 32)
+        clocks = np.maximum(_START_CLOCKS * self["programs"], of_sm * self.rounds)
+        return np.asarray(clocks / self.limits.clock_hz)
 
     @cached_property
     def rounds(self) -> FloatArray:
@@ -142,7 +166,7 @@ class ReadRows:
         issued = plain + _SPECIAL_INSTRUCTIONS * special + self["shuffles"] + self["converted_elements"]
         group_share = np.where(self["is_group_product"] > 0.0, 1.0, _ALONE_SHARE)
         peak = np.fmax(limits.tensor_flops_per_sm, limits.flops_per_sm)
-        words = self["shared_load_words"] + self["shared_store_words"] + 2 * self["converted_elements"]
+        turns = self["bank_turns"] + 2 * self["converted_elements"]
         in_flight = np.clip(self["load_bytes"] / np.maximum(1.0, self["loop_steps"]) / threads, 4.0, 64.0)
         drawn = self.occupancy.busy_warps[:, 0] * limits.warp_threads * in_flight / _LATENCY_CLOCKS
         waits = self["memory_waits"] / np.maximum(1.0, self["copies_ahead"])
@@ -150,11 +174,8 @@ class ReadRows:
             "issue": lanes * issued / (_ISSUED_SHARE * _LANES * clock * self.issue),
             "special": lanes * special / (_SPECIAL_LANES * clock * self.issue),
             "tensor": lanes * self["thread_tensor_flops"] / (peak * group_share * self.issue),
-            "shared": lanes * words / (_BANKS_SHARE * _SHARED_WORDS_PER_CLOCK * clock),
-            "l1": self.rounds
-            * _SECTOR_BYTES
-            * (self["load_sectors"] + self["store_sectors"])
-            / (_L1_BYTES_PER_CLOCK * clock),
+            "shared": lanes * turns / (_BANKS_SHARE * limits.warp_threads * clock),
+            "l1": self.rounds * self["request_lines"] / (_LINES_PER_CLOCK * clock),
             "l2": self.rounds
             * _SECTOR_BYTES
             * self.moved_sectors
@@ -244,6 +265,25 @@ READ_FEATURES: tuple[Feature[ReadRows], ...] = (
     *map(_share, _RESOURCES),
     _feature("log2_total_s", "log2(s)", lambda k: np.log2(k.total_s)),
     _feature("log2_longest_s", "log2(s)", lambda k: np.log2(k.longest_s)),
+    *(
+        _counted(fact, "1")
+        for fact in (
+            *("load_request_sectors", "store_request_sectors", "request_lines", "bank_turns", "descriptors"),
+        )
+    ),
+    _feature(
+        "log2_request_excess",
+        "log2(1)",
+        lambda k: np.log2((1.0 + k["load_request_sectors"]) / (1.0 + k["load_distinct_sectors"])),
+    ),
+    _feature(
+        "log2_bank_conflicts",
+        "log2(1)",
+        lambda k: np.log2((1.0 + k["bank_turns"]) / (1.0 + k["shared_load_words"] + k["shared_store_words"])),
+    ),
+    _feature("log2_register_pressure", "log2(1)", lambda k: np.log2(k.register_pressure)),
+    _feature("log2_start_s", "log2(s)", lambda k: np.log2(k.start_s)),
+    _feature("log2_start_share", "log2(1)", lambda k: np.log2(k.start_s / k.total_s)),
 )
 READ_COLUMNS = columns_of(READ_FEATURES)
 

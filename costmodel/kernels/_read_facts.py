@@ -98,6 +98,13 @@ class ReadFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         cross_warp_reductions: Reductions and scans across warps.
         thread_live_words: Most words of tiles that a thread holds at once.
         copies_ahead: Copies under way that the loops do not wait for, at most.
+        load_request_sectors: Sectors that the loads and copies of each warp touch, once for each of its
+            requests: what lanes read side by side counts once.
+        store_request_sectors: The same of stores.
+        request_lines: Lines of 128 bytes that both touch, likewise.
+        bank_turns: Turns in which the banks of shared memory serve what a warp reads and writes there.
+        register_limit: Registers that a thread can have, or may as its author says.
+        descriptors: Descriptors of tensors that it makes.
     """
 
     programs: float = _UNKNOWN
@@ -179,6 +186,12 @@ class ReadFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cross_warp_reductions: float = _UNKNOWN
     thread_live_words: float = _UNKNOWN
     copies_ahead: float = _UNKNOWN
+    load_request_sectors: float = _UNKNOWN
+    store_request_sectors: float = _UNKNOWN
+    request_lines: float = _UNKNOWN
+    bank_turns: float = _UNKNOWN
+    register_limit: float = _UNKNOWN
+    descriptors: float = _UNKNOWN
 
     @property
     def guesses(self) -> float:

@@ -81,10 +81,16 @@ class Rows:
 
     @classmethod
     def both(cls, parts: Sequence["Rows"]) -> "Rows":
-        """Put rows of several datasets together."""
-        table = pd.concat([part.table for part in parts], ignore_index=True)
+        """Put rows of several datasets together, whose candidates are told apart."""
+        starts = np.cumsum([0, *(part.table["candidate"].max() + 1 for part in parts)])
+        tables = [
+            part.table.assign(candidate=part.table["candidate"] + start)
+            for part, start in zip(parts, starts[:-1], strict=True)
+        ]
         return cls(
-            table, np.concatenate([part.X for part in parts]), np.concatenate([part.y for part in parts])
+            pd.concat(tables, ignore_index=True),
+            np.concatenate([part.X for part in parts]),
+            np.concatenate([part.y for part in parts]),
         )
 
     @property

@@ -68,13 +68,22 @@ class Layouts:
 
     def vector(self, kind: Type) -> int:
         """Elements next to one another that a thread holds, along the axis that changes fastest."""
-        base, cuts, operand = self._parts(kind.layout)
-        order = _list(self.texts.get(base, ""), "order")
         spreads = self.spreads(kind)
-        if spreads is None or operand is not None:
+        if spreads is None or self.text_of(kind)[2] is not None:
             return 1
-        fastest = order[0] if order and not cuts and order[0] < len(spreads) else len(spreads) - 1
+        fastest = self.fastest(kind)
         return min(spreads[fastest].elements, kind.shape[fastest])
+
+    def fastest(self, kind: Type) -> int:
+        """The axis that changes fastest among neighbours in a thread."""
+        text, cuts, _ = self.text_of(kind)
+        order = list_in(text, "order")
+        return order[0] if order and not cuts and order[0] < len(kind.shape) else len(kind.shape) - 1
+
+    def text_of(self, kind: Type) -> tuple[str, list[int], int | None]:
+        """Text of a tile's layout, the axes that slices cut, and the operand that it is of a product."""
+        base, cuts, operand = self._parts(kind.layout)
+        return self.texts.get(base, ""), cuts, operand
 
     def is_product(self, kind: Type) -> bool:
         """Whether a tile is laid out as Tensor Cores give it."""
@@ -126,22 +135,23 @@ class Layouts:
 @cache
 def _spreads(text: str, operand: int | None) -> tuple[AxisSpread, ...]:
     """How a layout spreads two axes, or as many as it says."""
-    warps = _list(text, "warpsPerCTA")
+    warps = list_in(text, "warpsPerCTA")
     if text.startswith("ttg.blocked"):
-        sizes, lanes = _list(text, "sizePerThread"), _list(text, "threadsPerWarp")
+        sizes, lanes = list_in(text, "sizePerThread"), list_in(text, "threadsPerWarp")
         return tuple(map(AxisSpread, sizes, lanes, warps))
     if "mma" not in text.partition("<")[0] or len(warps) < 2:
         return ()
     if operand is not None:  # each warp holds what it multiplies, all along the depth
         rows = [AxisSpread(2, 8, warps[0]), AxisSpread(4, 4, 1)]
         return tuple(rows if operand == 0 else [AxisSpread(4, 4, 1), AxisSpread(1, 8, warps[-1])])
-    height, width = [*_list(text, "instrShape"), *_ALONE][:2]
+    height, width = [*list_in(text, "instrShape"), *_ALONE][:2]
     return (
         AxisSpread(max(1, height // _LANES_OF_PRODUCT[0]), _LANES_OF_PRODUCT[0], warps[-2]),
         AxisSpread(max(1, width // _LANES_OF_PRODUCT[1]), _LANES_OF_PRODUCT[1], warps[-1]),
     )
 
 
-def _list(text: str, name: str) -> list[int]:
+def list_in(text: str, name: str) -> list[int]:
+    """Return the numbers that a layout has under a name."""
     match = re.search(name + r" = \[([\d, ]+)\]", text)
     return [int(each) for each in match[1].split(",")] if match else []

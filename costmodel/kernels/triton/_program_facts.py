@@ -50,7 +50,7 @@ _ACCESSES = {
     "tt.atomic_cas": "atomic",
     "tt.descriptor_reduce": "atomic",
 }
-_MASK = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
+MASK = {"tt.load": 1, "tt.store": 2, "tt.atomic_rmw": 2}
 _MOST_LOOKED_AT = 4096  # addresses of a tile, whole along the contiguous axis
 _WIDEST_BYTES = 16
 _WARP_THREADS = 32
@@ -105,6 +105,7 @@ _COUNTED = (
     *("float_ops", "special_ops", "convert_ops", "integer_ops", "scalar_ops", "reductions"),
     *("reduced_elements", "reduced_rows", "reduction_size", "scans", "scanned_elements"),
     *("rearranged_elements", "loops", "loop_steps", "inner_trips", "pipeline_stages", "carried_bytes"),
+    "descriptors",
 )
 
 
@@ -153,6 +154,8 @@ class ProgramCounter:
             self.accesses.append(_access(operation, operands, walk))
         elif name.startswith("tt.dot"):
             self._product(operands, kind, walk.times)
+        elif name == "tt.make_tensor_descriptor":
+            self.found["descriptors"] += walk.times
         elif name in ("tt.reduce", "tt.scan"):
             self._reduce(operation, operands, changes)
         elif name in SPECIAL:
@@ -272,7 +275,7 @@ def _distinct_sectors(accesses: Sequence[Access]) -> float:
 def _access(operation: IrOperation, operands: Sequence[Value], walk: Walk) -> Access:
     """Look at where an access goes."""
     pointer, name = operands[0], operation.name
-    place = _MASK.get(name, len(operands))
+    place = MASK.get(name, len(operands))
     mask = operands[place] if place < len(operands) and operands[place].type.element == "i1" else None
     kind = pointer.type.pointee
     if "descriptor" in name:

@@ -1,6 +1,7 @@
 """Facts read from Triton's IR, of a kernel's text or of a kernel."""
 
 import math
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +16,8 @@ from costmodel.kernels.triton._thread_facts import ThreadCounter
 from costmodel.kernels.triton._values import ReadLaunch, Rules
 from costmodel.kernels.triton._walk import Counter, Walk
 
+# Registers of an SM since Kepler, the most that a thread can have, and the units in which they are given.
+_SM_REGISTERS, _MOST_REGISTERS, _REGISTER_UNIT = 65536, 255, 8
 # Places of the programs that stand for all, where the place decides what a program does.
 _PLACES = (1 / 6, 1 / 2, 5 / 6)
 
@@ -31,7 +34,16 @@ def read_texts(texts: LoweredTexts, launch: ReadLaunch) -> ReadFacts:
     if texts.shared_bytes >= 0:
         found["shared_bytes"] = texts.shared_bytes
     found |= {"programs": math.prod(launch.grid), "threads": WARP_THREADS * launch.warps}
+    if texts.ttgir:
+        found["register_limit"] = _register_limit(texts.ttgir, launch.warps)
     return ReadFacts(**{name: float(value) for name, value in found.items()})
+
+
+def _register_limit(ttgir: str, warps: int) -> int:
+    """Registers that a thread can have: what it may, what an SM has for so many warps, or what is told."""
+    told = re.search(r"ttg\.maxnreg = (\d+)", ttgir)
+    fitting = _SM_REGISTERS // (WARP_THREADS * warps) // _REGISTER_UNIT * _REGISTER_UNIT
+    return min(_MOST_REGISTERS, fitting, int(told[1]) if told else _MOST_REGISTERS)
 
 
 def _walked(module: Module, launch: ReadLaunch, *, with_layouts: bool) -> dict[str, float]:
@@ -42,7 +54,7 @@ def _walked(module: Module, launch: ReadLaunch, *, with_layouts: bool) -> dict[s
         counter: Counter = ProgramCounter(launch.warps)
         if with_layouts:
             counter = ThreadCounter(Layouts(module.layouts, launch.warps))
-        rules = Rules(launch.grid, (x, y, z), follows_tensors=not with_layouts)
+        rules = Rules(launch.grid, (x, y, z), follows_alignment=with_layouts)
         walk = Walk(module, launch.arguments, rules, counter)
         walk.run()
         found.append(counter.facts(walk))

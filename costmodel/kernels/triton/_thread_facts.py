@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._live import most_live
-from costmodel.kernels.triton._program_facts import CONVERSIONS, SPECIAL
+from costmodel.kernels.triton._program_facts import CONVERSIONS, MASK, SPECIAL
+from costmodel.kernels.triton._requests import bank_turns, touched
 from costmodel.kernels.triton._values import Value
 from costmodel.kernels.triton._walk import Walk
 
-_WIDEST_BYTES = 16
+_WIDEST_BYTES, _SECTOR_BYTES = 16, 32
 _COPY = "ttg.async_copy_global_to_local"
+_COPY_BACK = "ttng.async_tma_copy_local_to_global"
 _COPIES = (_COPY, "ttng.async_tma_copy_global_to_local", "ttng.async_tma_gather")
 _COUNTED = (
     *(
@@ -28,8 +30,10 @@ _COUNTED = (
     *("thread_loads", "thread_load_bytes", "thread_copies", "thread_copy_bytes", "thread_stores"),
     *("thread_store_bytes", "thread_atomics", "access_bytes", "replicated_load_bytes", "thread_tensor_flops"),
     *("is_group_product", "shared_load_words", "shared_store_words", "conversions", "converted_elements"),
-    *("barriers", "shuffles", "cross_warp_reductions", "copies_ahead"),
+    *("barriers", "shuffles", "cross_warp_reductions", "copies_ahead", "load_request_sectors"),
+    *("store_request_sectors", "request_lines", "bank_turns"),
 )
+_ASKS = {_COPY: 2, **MASK}  # place of the mask
 
 
 class ThreadCounter:
@@ -58,9 +62,14 @@ class ThreadCounter:
         name, kind, times = operation.name, results[0].type, walk.times
         elements = self._layouts.of_thread(kind) if kind.shape else 0.0
         if name in ("tt.load", "tt.store"):
-            self._access(name.partition(".")[2], operands[0].type.pointee, times)
+            self._access(operation, operands, times)
         elif name in _COPIES:
             self._copy(operation, operands, times)
+        elif name == _COPY_BACK:
+            tile = operation.types[-1]
+            self.found["thread_stores"] += times
+            self.found["thread_store_bytes"] += tile.bytes / self._layouts.threads * times
+            self.found["store_request_sectors"] += tile.bytes / _SECTOR_BYTES * times
         elif name.startswith("tt.atomic"):
             self.found["thread_atomics"] += max(1.0, elements) * times
         elif name in ("tt.reduce", "tt.scan"):
@@ -85,12 +94,14 @@ class ThreadCounter:
         else:
             self.found["thread_scalar_ops"] += times
 
-    def _access(self, kind: str, tile: Type, times: float) -> None:
+    def _access(self, operation: IrOperation, operands: Sequence[Value], times: float) -> None:
+        kind, tile = operation.name.partition(".")[2], operands[0].type.pointee
         elements, element = max(1.0, self._layouts.of_thread(tile)), tile.bits / 8
-        width = min(_WIDEST_BYTES, element * (self._layouts.vector(tile) if tile.shape else 1))
-        self.found[f"thread_{kind}s"] += max(1.0, elements * element / width) * times
+        width = self._together(operation, operands, tile)
+        accesses = max(1.0, elements * element / width) * times
+        self.found[f"thread_{kind}s"] += accesses
         self.found[f"thread_{kind}_bytes"] += elements * element * times
-        self._narrowest(tile, width)
+        self._touch(operation, operands, tile, width, accesses)
         if kind == "load" and tile.shape:
             repeated = elements * self._layouts.threads - tile.size
             self.found["replicated_load_bytes"] += repeated * element * times
@@ -101,10 +112,40 @@ class ThreadCounter:
         if operation.name != _COPY:  # one thread asks for a whole tile
             self.found["thread_copies"] += times
             self.found["thread_copy_bytes"] += tile.bytes / self._layouts.threads * times
+            self.found["load_request_sectors"] += tile.bytes / _SECTOR_BYTES * times
             return
-        width = min(_WIDEST_BYTES, element * (operation.number("contiguity") or 1))
-        self.found["thread_copies"] += max(1.0, elements * element / width) * times
+        width = self._together(operation, operands, tile)
+        accesses = max(1.0, elements * element / width) * times
+        self.found["thread_copies"] += accesses
         self.found["thread_copy_bytes"] += elements * element * times
+        self._touch(operation, operands, tile, width, accesses)
+        self.found["bank_turns"] += bank_turns(tile, operation.types[-1], self._layouts, width) * times
+
+    def _together(self, operation: IrOperation, operands: Sequence[Value], tile: Type) -> float:
+        """Bytes that a thread accesses at once: what is contiguous, aligned and masked alike."""
+        if not tile.shape:
+            return tile.bits / 8
+        element, elements = tile.bits / 8, self._layouts.vector(tile)
+        axis, told = self._layouts.fastest(tile), operands[0].alignment
+        if told is not None:
+            elements = min(elements, told[axis].run, max(1, int(told[axis].divisor // element)))
+        mask = _mask_of(operation, operands)
+        if mask is not None and mask.alignment is not None:
+            elements = min(elements, mask.alignment[axis].alike)
+        return min(_WIDEST_BYTES, element * max(1, elements))
+
+    def _touch(
+        self, operation: IrOperation, operands: Sequence[Value], tile: Type, width: float, accesses: float
+    ) -> None:
+        """Count what the requests of all warps touch, and how narrow they are."""
+        each = touched(operands[0], _mask_of(operation, operands), tile, width, self._layouts)
+        requests = accesses * self._layouts.warps
+        kind = "store" if operation.name == "tt.store" else "load"
+        if kind == "store":  # of threads that hold the same, one writes
+            held = max(1.0, self._layouts.of_thread(tile)) * self._layouts.threads
+            requests *= min(1.0, max(1, tile.size) / held)
+        self.found[f"{kind}_request_sectors"] += each.sectors * requests
+        self.found["request_lines"] += each.lines * requests
         self._narrowest(tile, width)
 
     def _narrowest(self, tile: Type, width: float) -> None:
@@ -144,12 +185,21 @@ class ThreadCounter:
                 self.found["barriers"] += times
         elif name in ("ttg.local_alloc", "ttg.local_store"):
             if operands and operands[0].type.shape:  # an allocation without one holds nothing yet
-                self.found["shared_store_words"] += self._layouts.words_of_thread(operands[0].type) * times
+                tile = operands[0].type
+                self.found["shared_store_words"] += self._layouts.words_of_thread(tile) * times
+                self.found["bank_turns"] += bank_turns(tile, operation.types[-1], self._layouts) * times
                 self.found["barriers"] += times
         elif name == "ttg.local_load":
             self.found["shared_load_words"] += self._layouts.words_of_thread(kind) * times
+            self.found["bank_turns"] += bank_turns(kind, operation.types[0], self._layouts) * times
         elif name == "ttg.async_wait":
             self.found["copies_ahead"] = max(self.found["copies_ahead"], operation.number("num") or 0)
             self.found["barriers"] += times
         elif "barrier" in name:
             self.found["barriers"] += times
+
+
+def _mask_of(operation: IrOperation, operands: Sequence[Value]) -> Value | None:
+    place = _ASKS.get(operation.name, len(operands))
+    mask = operands[place] if place < len(operands) else None
+    return mask if mask is not None and mask.type.element == "i1" else None

@@ -9,11 +9,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from costmodel.kernels.triton._alignment import (
+    Alignment,
+    align_argument,
+    align_constant,
+    align_result,
+)
 from costmodel.kernels.triton._integers import Number, compute, constant_of
 from costmodel.kernels.triton._ir import IrOperation, Type
 
 _SPREAD = 7919  # elements between those that are gathered: none shares a sector with the next
 _AXES = "xyz"
+_FLOATS = ("f", "bf", "tf")
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class Value:
         waits: Loads that follow one another before it is known.
         is_counter: Whether it is what an atomic addition found.
         by_program: Whether it depends on the program's place in the grid.
+        alignment: What the compiler knows of neighbours; None where that is not followed.
     """
 
     type: Type
@@ -70,6 +78,7 @@ class Value:
     waits: float = 0.0
     is_counter: bool = False
     by_program: bool = False
+    alignment: Alignment | None = None
 
 
 @dataclass(frozen=True)
@@ -79,12 +88,13 @@ class Rules:
     Attributes:
         grid: Programs along each axis.
         program: Place of the program in the grid.
-        follows_tensors: Whether tensors of indices are computed, and not scalars alone.
+        follows_alignment: Whether what the compiler knows of neighbours is followed, which tells how much a
+            thread accesses at once.
     """
 
     grid: tuple[int, int, int]
     program: tuple[int, int, int]
-    follows_tensors: bool = True
+    follows_alignment: bool = False
 
     def result(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Value:
         """Return what is known of a result of an operation, of this type."""
@@ -92,9 +102,20 @@ class Rules:
         waits = max((each.waits for each in operands), default=0.0)
         guess = any(each.is_guess for each in operands)
         by_program = any(each.by_program for each in operands)
-        known = Value(kind, None, -1, depth, guess, waits=waits, by_program=by_program)
+        told = self._alignment(operation, kind, operands)
+        known = Value(kind, None, -1, depth, guess, waits=waits, by_program=by_program, alignment=told)
         rule = _RULES.get(operation.name, Rules._arithmetic)
         return rule(self, operation, kind, known, operands)
+
+    def _alignment(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Alignment | None:
+        """Return what the compiler knows of neighbours in a result, where that is followed."""
+        if operation.name == "tt.addptr":
+            kind = operands[0].type
+        if not self.follows_alignment or kind.element.startswith(_FLOATS):
+            return None
+        if operation.name == "arith.constant":
+            return align_constant(constant_of(operation.text), kind)
+        return align_result(operation, kind, [each.alignment for each in operands])
 
     def _constant(self, operation: IrOperation, kind: Type, known: Value, _: Sequence[Value]) -> Value:
         number = constant_of(operation.text)
@@ -118,8 +139,6 @@ class Rules:
         return replace(known, number=self._computed(operation, kind, operands))
 
     def _computed(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Number | None:
-        if kind.shape and not self.follows_tensors:
-            return None
         with np.errstate(all="ignore"):
             return compute(operation, [each.number for each in operands], kind.shape)
 
@@ -132,13 +151,16 @@ class Rules:
             return known
         number: Number | None = 0
         if kind.shape:
-            number = None if not self.follows_tensors else _scattered(kind)
+            number = _scattered(kind)
         return replace(known, number=number, is_guess=True, is_counter="atomic" in operation.name)
 
     def _moved(self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
         """Pointers keep their array; the offset of one is added to."""
         arrays = [each.array for each in operands if each.array >= 0]
         number: Number | None
+        if operation.name == "arith.select" and takes_last(operands):
+            last = operands[2]
+            return replace(known, number=last.number, array=last.array, is_guess=last.is_guess)
         if operation.name == "tt.addptr":
             kind = operands[0].type if not operation.types else operation.types[0]
             a, b = operands[0].number, operands[1].number
@@ -147,8 +169,6 @@ class Rules:
             number = operands[0].number
         else:
             number = self._computed(operation, kind, operands)
-        if kind.shape and not self.follows_tensors:
-            number = None
         return replace(known, type=kind, number=number, array=arrays[-1] if arrays else -1)
 
     def _compared(self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]) -> Value:
@@ -183,12 +203,18 @@ _RULES: Mapping[str, Callable[[Rules, IrOperation, Type, Value, Sequence[Value]]
 }
 
 
+def takes_last(operands: Sequence[Value]) -> bool:
+    """Whether a choice is by data between scalars: the last is taken, as what is found early is rare."""
+    return operands[0].is_guess and not operands[0].type.shape
+
+
 def passed_value(position: int, kind: Type, given: Argument) -> Value:
     """What a kernel is told of an argument; an unknown number is a guess."""
+    told = align_argument(kind, given)
     if kind.is_pointer or kind.shape:
-        return Value(kind, 0, position)
+        return Value(kind, 0, position, alignment=told)
     number = given if isinstance(given, int) else None
-    return Value(kind, number, is_guess=number is None and kind.is_integer)
+    return Value(kind, number, is_guess=number is None and kind.is_integer, alignment=told)
 
 
 def _scattered(kind: Type) -> Number:

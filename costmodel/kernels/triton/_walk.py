@@ -11,10 +11,12 @@ from typing import Protocol
 
 import numpy as np
 
+from costmodel.kernels.triton._alignment import align_counter
 from costmodel.kernels.triton._ir import IrOperation, Module, Region, parameters_of
-from costmodel.kernels.triton._values import Argument, Rules, Value, passed_value
+from costmodel.kernels.triton._values import Argument, Rules, Value, passed_value, takes_last
 
 GUESSED_TRIPS = 8
+GUESSED_EXTENT = 64  # of a range that data decide, where its step is known
 _MOST_TRIPS = 2**40
 
 
@@ -119,6 +121,7 @@ class Walk:
             for region in operation.regions:
                 self._run(region)
         self.waits = max(self.waits, *(each.waits for each in results))
+        self.guesses.branches += operation.name == "arith.select" and takes_last(operands)
         if not self._silent:
             self.counter.count(operation, operands, results, self)
         return results if operation.results else []
@@ -140,6 +143,8 @@ class Walk:
             first, stride = low.number, step.number
             at = first + number * stride if isinstance(first, int) and isinstance(stride, int) else None
             index = replace(low, number=at, depth=self.loops, is_guess=low.is_guess or high.is_guess)
+            if low.alignment and step.alignment:
+                index = replace(index, alignment=align_counter(low.alignment, step.alignment))
             self._values[match[1]] = index
             self._values |= dict(zip([name for name, _ in pairs], passed, strict=True))
             return self._run(operation.regions[0])
@@ -150,7 +155,7 @@ class Walk:
         numbers = [each.number for each in (low, high, step)]
         if any(each.is_guess for each in (low, high, step)) or not all(isinstance(n, int) for n in numbers):
             self.guesses.bounds += 1
-            return GUESSED_TRIPS
+            return _guessed_trips(step.number if isinstance(step.number, int) and not step.is_guess else 0)
         first, last, stride = (int(number) for number in numbers)  # type: ignore[arg-type]
         return max(0, -(-(last - first) // max(1, stride)))
 
@@ -220,16 +225,15 @@ class Walk:
         try:
             passed = turn(0, carried)
 
-            def goes_on(turns: int) -> bool | None:
+            def condition(turns: int) -> Value:
                 at = [_after(first, each, turns) for first, each in zip(carried, passed, strict=False)]
                 truth = test(at)[0]
                 self._decides(truth)
-                return None if truth.number is None or truth.is_guess else bool(np.all(truth.number))
+                return truth
 
-            if goes_on(0) is None:
-                self.guesses.bounds += 1
-                return GUESSED_TRIPS
-            return _first_failure(goes_on)
+            self.guesses.bounds += condition(0).is_guess  # what data decide is taken to hold
+            trips = _first_failure(lambda turns: _holds(condition(turns)))
+            return _guessed_trips(_longest_step(carried, passed)) if trips is None else trips
         finally:
             self._silent = was
 
@@ -278,20 +282,38 @@ _CONTROL: Mapping[str, Callable[[Walk, IrOperation, Sequence[Value]], list[Value
 def _after(first: Value, second: Value, turns: int) -> Value:
     """What a carried value is after so many turns, if it changes in each as it did in one."""
     a, b = first.number, second.number
-    if a is None or b is None or np.shape(a) != np.shape(b):
+    if a is None or b is None or np.shape(a) != np.shape(b) or np.asarray(b).dtype == bool:
         return second if turns else first
     return replace(second, number=a + turns * (b - a))
 
 
-def _first_failure(goes_on: Callable[[int], bool | None]) -> int:
-    """Return the smallest number of turns after which a loop ends, by doubling and then halving."""
+def _holds(truth: Value) -> bool:
+    return truth.number is None or bool(np.all(truth.number))
+
+
+def _guessed_trips(step: int) -> int:
+    """Return how often a loop is taken to turn whose end data decide; a step of 0 is not known."""
+    return math.ceil(GUESSED_EXTENT / step) if step > 0 else GUESSED_TRIPS
+
+
+def _longest_step(first: Sequence[Value], second: Sequence[Value]) -> int:
+    """Return by how much the counter of a loop changes in a turn; 0 if there is none."""
+    counters = [(a.number, b.number) for a, b in zip(first, second, strict=False) if not a.type.is_pointer]
+    return max((abs(b - a) for a, b in counters if isinstance(a, int) and isinstance(b, int)), default=0)
+
+
+def _first_failure(goes_on: Callable[[int], bool]) -> int | None:
+    """Return the smallest number of turns after which a loop ends, by doubling and then halving.
+
+    None if it does not.
+    """
     if not goes_on(0):
         return 0
     high = 1
     while goes_on(high):
         high *= 2
         if high > _MOST_TRIPS:
-            return GUESSED_TRIPS
+            return None
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

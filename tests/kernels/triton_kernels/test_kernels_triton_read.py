@@ -49,12 +49,13 @@ KNOWN: dict[str, dict[str, float]] = {
     "sparse_rows": {
         "guessed_bounds": 1,
         "guessed_accesses": 3,
-        "loop_steps": 8,
-        "memory_waits": 1 + 8 * 2,  # a bound, and in each turn a place and what is there
+        "loop_steps": 1,  # 64 of a row, as is guessed, are less than a block
+        "memory_waits": 1 + 2,  # a bound, and in each turn a place and what is there
     },
     "last_adds": {
         "tensor_flops": PRODUCT * 256,
         "product_k": 32,
+        "descriptors": 0,
         "atomics": 1,
         "atomics_per_address": 4,
         # The last of four adds up four parts: a quarter of it is each program's.
@@ -67,6 +68,7 @@ KNOWN: dict[str, dict[str, float]] = {
     "described": {
         "tensor_flops": PRODUCT * 1024,
         "loads": 2 * 16,
+        "descriptors": 3,
         "load_bytes": 16 * 2 * 2 * 64 * 64,
         "load_once_bytes": 16 * 2 * 2 * 64 * 64,
         "load_run_bytes": 128,
