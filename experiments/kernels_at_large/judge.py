@@ -20,9 +20,12 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.evaluation._judge import whole_device_latency
 from costmodel.features._ir import READ_COLUMNS
 from costmodel.files import write_json
-from costmodel.integrations.triton._shortlist import expected_loss
+from costmodel.integrations.triton._shortlist import OF_SMS, expected_loss, moved_loss
+from costmodel.records import Workload
 
 _LAST = -1e9  # the score of what was not read
+_COMMON = 8  # configs that must have been measured at both sizes
+_COVERED, _LEAST_SPREAD = 0.9, 0.05
 _TIME = [column.name for column in READ_COLUMNS].index("ir/log2_total_s")
 
 
@@ -48,7 +51,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         found.add(f"read, {tier}", rows, told)
         found.add(f"read, {tier}, seeds averaged", rows, [told.mean(axis=0)])
         if tier == "ttgir":
-            found.add("the same, and timed on the whole GPU", rows, [with_timings(rows, told.mean(axis=0))])
+            mean = told.mean(axis=0)
+            found.add("the same, and timed on the whole GPU", rows, [with_timings(rows, mean)])
+            for name, score in other_size(rows, mean).items():
+                found.add(name, rows, [score])
+            found.told["intervals"] = coverage(rows, mean)
         if args.json:
             write_json(args.json, rounded(found.told))
     print(found.table())
@@ -127,17 +134,93 @@ def references(rows: Rows) -> Mapping[str, FloatArray]:
 
 def with_timings(rows: Rows, score: FloatArray) -> FloatArray:
     """Scores on parts of the GPU where all was timed on the whole one, mixed as the drop-in does."""
-    whole_s = whole_device_latency(rows.table)
-    log_whole, log_read = np.log(np.where(np.isfinite(whole_s), whole_s, np.nan)), -score
+    table, most = rows.table, rows.table["sms_granted"].max()
+    elsewhere = same_config(table, table.assign(sms_granted=most))
+    far = OF_SMS * np.log2(most / table["sms_granted"].to_numpy())
+    return mixed(rows, score, np.where(table["sms_granted"] < most, elsewhere, -1), far, is_read_there=True)
+
+
+def other_size(rows: Rows, score: FloatArray) -> Mapping[str, FloatArray]:
+    """Scores of configs that were timed at the kernel's other size on as many SMs, where eight or more are.
+
+    The drop-in does not know what the kernel was called with there, and mixes in what was timed as it is.
+    """
+    table = rows.table
+    sizes = table[table["kernel_kind"] != ELSEWHERE].groupby("kind")["workload"].unique()
+    others = {size: other for each in sizes for size in each for other in each if other != size}
+    other = table["workload"].map(others).fillna("")
+    elsewhere = same_config(table, table.assign(workload=other))
+    known = pd.Series(elsewhere >= 0).groupby(table["task"]).transform("sum").to_numpy()
+    elsewhere = np.where(known >= _COMMON, elsewhere, -1)
+    distance = {size: doublings(size, other) for size, other in others.items()}
+    far = table["workload"].map(distance).fillna(0.0).to_numpy()
+    is_known, there = elsewhere >= 0, rows.table["latency_s"].to_numpy()[elsewhere]
+    both, read_there = (mixed(rows, score, elsewhere, far, is_read_there=each) for each in (False, True))
+    return {
+        "timed at the other size": np.where(is_known, -there, np.nan),
+        "read, of configs timed at the other size": np.where(is_known, score, np.nan),
+        "the same, and timed at the other size": both,
+        "the same, and read there": read_there,
+    }
+
+
+def same_config(table: pd.DataFrame, asked: pd.DataFrame) -> Positions:
+    """``(n,)`` row of a table with the workload, SMs and config of each row that is asked for; -1 if none."""
+    keys = ["workload", "sms_granted", "config"]
+    row = pd.Series(np.arange(len(table)), pd.MultiIndex.from_frame(table[keys]))
+    row = row[np.isfinite(table["latency_s"].to_numpy()) & ~row.index.duplicated()]
+    return row.reindex(pd.MultiIndex.from_frame(asked[keys])).fillna(-1).to_numpy(np.intp)
+
+
+def doublings(first: str, second: str) -> float:
+    """Doublings between the sizes of two workloads of one kernel; 0 if there is no second."""
+    if not second:
+        return 0.0
+    sizes, others = (Workload.parse(name).dims for name in (first, second))
+    return float(sum(abs(np.log2(sizes[dim] / others[dim])) for dim in sizes))
+
+
+def mixed(
+    rows: Rows, score: FloatArray, elsewhere: Positions, far: FloatArray, *, is_read_there: bool
+) -> FloatArray:
+    """Mix what is read with what was timed in other rows, as the drop-in does; NaN for what was not timed."""
+    is_known = np.isfinite(score) & (elsewhere >= 0)
     task = rows.table["task"].to_numpy()
-    lost, read = (
-        log_s - pd.Series(log_s).groupby(task).transform("min").to_numpy() for log_s in (log_whole, log_read)
+    lost, read, then = (
+        values - pd.Series(np.where(is_known, values, np.nan)).groupby(task).transform("min").to_numpy()
+        for values in (np.log(rows.table["latency_s"].to_numpy()[elsewhere]), -score, -score[elsewhere])
     )
-    sms = rows.table["sms_granted"].to_numpy()
-    weight = 0.5 ** np.log2(sms.max() / sms)  # halves with each doubling
-    expected = expected_loss(weight * lost, weight, read)
-    is_judged = np.isfinite(score) & (sms < sms.max())
-    return np.where(is_judged, np.where(np.isnan(expected), _LAST, -expected), np.nan)
+    weight = 0.5**far
+    moved = moved_loss(lost, read - then if is_read_there else np.zeros(len(read)))
+    return np.where(is_known, -expected_loss(weight * moved, weight, read), np.nan)
+
+
+def coverage(rows: Rows, score: FloatArray) -> dict[str, Any]:
+    """How many relative latencies lie within what their kernels' predictions are spread by, a kind at a time.
+
+    Intervals are as wide as the predictions of a task spread, times what covers 90 % of the other kinds.
+    """
+    is_known = np.isfinite(rows.y) & np.isfinite(score) & (score > _LAST)
+    table = rows.table[is_known]
+    spread = pd.Series(score[is_known]).groupby(table["task"].to_numpy()).transform("std").to_numpy()
+    error = np.abs(rows.y[is_known] + score[is_known]) / (_LEAST_SPREAD + spread)
+    weight = 1.0 / table["kind"].map(table["kind"].value_counts()).to_numpy()
+    kind, found = table["kernel_kind"].to_numpy(), {}
+    for each in rows.kinds:
+        factor = weighted_quantile(error[kind != each], weight[kind != each], _COVERED)
+        found[each] = float(np.average(error[kind == each] <= factor, weights=weight[kind == each]))
+    return {
+        "factor": weighted_quantile(error, weight, _COVERED),
+        "mean over kinds": float(np.mean(list(found.values()))),
+        "by kind": found,
+    }
+
+
+def weighted_quantile(values: FloatArray, weight: FloatArray, share: float) -> float:
+    """The value below which this share of the weight is."""
+    order = np.argsort(values)
+    below = np.cumsum(weight[order])
+    return float(values[order][np.searchsorted(below, share * below[-1])])
 
 
 def kinds_left_out(rows: Rows, seeds: int, trees: int) -> FloatArray:

@@ -33,12 +33,14 @@ SETTINGS: dict[str, Any] = {
 _OF_LAYOUTS = (
     *("thread_", "is_group_product", "shared_", "conversions", "converted_elements", "barriers", "shuffles"),
     *("cross_warp_reductions", "copies_ahead", "access_bytes", "replicated_load_bytes"),
+    *("load_request_sectors", "store_request_sectors", "request_lines", "bank_turns", "register_limit"),
 )
 _OF_LAUNCH = ("programs", "threads")
 TIERS: Mapping[str, Sequence[str]] = {
     "launch": _OF_LAUNCH,
     "ttir": [name for name in READ_FACTS if not name.startswith(_OF_LAYOUTS)],
     "ttgir": READ_FACTS,
+    "compiled": READ_FACTS,
 }
 
 
@@ -47,7 +49,7 @@ class Rows:
     """Measurements of kernels on parts of a device.
 
     Attributes:
-        table: Rows of a dataset with the ``kernel_kind`` of each.
+        table: Rows of a dataset with the ``kernel_kind`` and ``config`` of each.
         X: ``(n, c)`` what was read, see ``relative_columns``.
         y: ``(n,)`` log of the latency less the mean of the task; NaN for failures.
     """
@@ -67,6 +69,8 @@ class Rows:
         X = extract_read(
             [facts.get(ids[i]) for i in table["candidate"]], [data.platforms[i] for i in table["platform"]]
         ).values
+        if tier == "compiled":
+            X = np.column_stack([X, _compiled(data)[table["candidate"].to_numpy()]])
         with np.errstate(divide="ignore"):
             log_s = np.log(table["latency_s"].where(np.isfinite(table["latency_s"])).to_numpy())
         task = table["task"].to_numpy()
@@ -75,9 +79,11 @@ class Rows:
         for at in pd.Series(task).groupby(task).indices.values():
             relative[at] = relative_columns(X[at])
         kinds = kernel_kinds()
-        return cls(
-            table.assign(kernel_kind=[kinds.get(each, ELSEWHERE) for each in table["kind"]]), relative, y
+        table = table.assign(
+            kernel_kind=[kinds.get(each, ELSEWHERE) for each in table["kind"]],
+            config=[data.candidates[i].config.config_id for i in table["candidate"]],
         )
+        return cls(table, relative, y)
 
     @classmethod
     def both(cls, parts: Sequence["Rows"]) -> "Rows":
@@ -167,6 +173,17 @@ def _complete(tree: pd.DataFrame, depth: int) -> Iterator[tuple[int, tuple[int, 
 def _is_of_triton(data: Dataset) -> NDArray[np.bool_]:
     of_triton = np.array([each.space.startswith("triton") for each in data.candidates])
     return of_triton[data.rows["candidate"].to_numpy()]
+
+
+def _compiled(data: Dataset) -> FloatArray:
+    """``(candidates, 2)`` logarithms of the registers and of the stack of each kernel; NaN if it has none."""
+    found = np.full((len(data.candidates), 2), np.nan)
+    known = data.measurements[["candidate", "resources"]].drop_duplicates("candidate")
+    for candidate, resources in zip(known["candidate"], known["resources"].tolist(), strict=True):
+        if resources:
+            told = resources[0]
+            found[candidate] = np.log2([told["registers_per_thread"], 1 + told["stack_bytes"]])
+    return found
 
 
 def _only(facts: ReadFacts, names: Sequence[str]) -> ReadFacts:

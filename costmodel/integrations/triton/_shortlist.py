@@ -1,9 +1,11 @@
 """Which configs to time first: what a model says, or what was timed of the same kernel elsewhere and read.
 
 Rule without a model: a config is expected to be as far from the best as it was in other tasks (other sizes,
-SMs, devices, or source), in log latency. The weight of a task halves with each doubling between its sizes or
-SMs and those asked for. What is read of the kernel tells what to expect before any timing; where it cannot be
-read, configs that were never timed follow in their order. Last comes what failed wherever it was tried.
+SMs, devices, or source), in log latency, and farther or nearer by half of what it should be on these SMs by
+what is read of the kernel. The weight of a task halves with each doubling between its sizes and those asked
+for, and with each fourfold number of SMs. What is read also tells what to expect before any timing; where a
+kernel cannot be read, configs that were never timed follow in their order. Last comes what failed wherever it
+was tried.
 """
 
 import math
@@ -11,7 +13,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,8 +26,10 @@ from costmodel.records._platform import Platform
 if TYPE_CHECKING:
     from costmodel.transfer.prediction._model import Model
 
-# Another device counts as far as two doublings.
-_OTHER_DEVICE = 2.0
+# Another device counts as far as two doublings of a size, a doubling of SMs as half of one.
+_OTHER_DEVICE, OF_SMS = 2.0, 0.5
+# What is believed of a change that is read between other SMs and those asked for.
+_CHANGE = 0.5
 # What is known of a config is mixed with a doubt: a part of a task like this, with twice the best latency.
 _DOUBT, _DOUBTFUL = 0.25, math.log(2.0)
 # What the best config by what was read is expected to lose: a timed one that loses less goes before it.
@@ -83,8 +87,7 @@ class Adviser:
         if self._model is not None and self._knows(candidates[0].family):
             return Advice(self._by_model(candidates, platform, first), "the given model")
         readings = [] if read is None else read()
-        losses = _read_losses(readings, platform)
-        order = rank_by_neighbours(candidates, platform, measured, losses)
+        order = rank_by_neighbours(candidates, platform, measured, partial(_read_losses, readings))
         return Advice(order, _basis(readings, measured))
 
     def _knows(self, family: str) -> bool:
@@ -122,7 +125,7 @@ def rank_by_neighbours(
     candidates: Sequence[Candidate],
     platform: Platform,
     measured: Sequence[Measurement],
-    losses_read: Sequence[float] = (),
+    losses_read: Callable[[Platform], Sequence[float]] = lambda _: (),
 ) -> list[int]:
     """Return the positions of the candidates by the rule without a model.
 
@@ -130,22 +133,31 @@ def rank_by_neighbours(
         candidates: Configs of one kernel on one key.
         platform: Where they would run.
         measured: What is known of the kernel, on any platform and key.
-        losses_read: What each is expected to lose by what was read of it, in log latency; NaN if it was not.
+        losses_read: Tells what each is expected to lose on a platform by what was read of it, in log latency;
+            NaN if it was not, nothing if none was.
     """
+    here = losses_read(platform)
     weights, losses = defaultdict[str, float](float), defaultdict[str, float](float)
     tried = {each.candidate.config.config_id for each in measured}
     for task in _tasks(measured):
         ran = [each for each in task if each.outcome is Outcome.OK]
         best_s = min((each.latency_s for each in ran), default=math.inf)
         weight = 0.5 ** _distance(candidates[0], platform, task[0])
+        there = losses_read(task[0].platform)
+        changes = {
+            each.config.config_id: now - then
+            for each, now, then in zip(candidates, here, there, strict=False)
+            if not math.isnan(now)
+        }
         for each in ran:
             config = each.candidate.config.config_id
             weights[config] += weight
-            losses[config] += weight * math.log(each.latency_s / best_s)
+            loss = moved_loss(math.log(each.latency_s / best_s), changes.get(config, 0.0))
+            losses[config] += weight * loss
 
     def rank(position: int) -> tuple[int, float]:
         config = candidates[position].config.config_id
-        read = losses_read[position] if losses_read else math.nan
+        read = here[position] if here else math.nan
         is_read = not math.isnan(read)
         if config in weights or (is_read and config not in tried):
             before = read if is_read else _DOUBTFUL
@@ -153,6 +165,16 @@ def rank_by_neighbours(
         return (2 if config in tried else 1), 0.0
 
     return sorted(range(len(candidates)), key=rank)
+
+
+def moved_loss(lost: _Number, change: _Number) -> _Number:
+    """Return what a config is expected to lose that lost so much on other SMs.
+
+    Args:
+        lost: Loss there, in log latency.
+        change: What it should lose more by what was read of it.
+    """
+    return lost + _CHANGE * change
 
 
 def expected_loss(weighted_losses: _Number, weights: _Number, before: _Number) -> _Number:
@@ -201,4 +223,4 @@ def _distance(candidate: Candidate, platform: Platform, other: Measurement) -> f
     shared = ours.keys() & theirs.keys()
     sizes = sum(abs(math.log2(ours[dim] / theirs[dim])) for dim in shared) + len(ours.keys() ^ theirs.keys())
     sms = abs(math.log2(platform.sms_granted / other.platform.sms_granted))
-    return sizes + sms + _OTHER_DEVICE * (platform.device.name != other.platform.device.name)
+    return sizes + OF_SMS * sms + _OTHER_DEVICE * (platform.device.name != other.platform.device.name)

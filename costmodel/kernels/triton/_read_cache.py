@@ -123,7 +123,8 @@ def _describe(launch: ReadLaunch) -> list[Any]:
 def reader_hash() -> str:
     """Hash the code that reads: another version may read otherwise."""
     digest = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for file in sorted([*here.glob("*.py"), *here.glob("accesses/*.py")]):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 

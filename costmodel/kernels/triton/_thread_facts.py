@@ -11,9 +11,9 @@ from costmodel.kernels.triton._ir import IrOperation, Type
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
 from costmodel.kernels.triton._live import most_live
 from costmodel.kernels.triton._program_facts import CONVERSIONS, MASK, SPECIAL
-from costmodel.kernels.triton._requests import bank_turns, touched
 from costmodel.kernels.triton._values import Value
 from costmodel.kernels.triton._walk import Walk
+from costmodel.kernels.triton.accesses._requests import bank_turns, touched
 
 _WIDEST_BYTES, _SECTOR_BYTES = 16, 32
 _COPY = "ttg.async_copy_global_to_local"

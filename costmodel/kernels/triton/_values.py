@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.kernels.triton._alignment import (
+from costmodel.kernels.triton._integers import Number, compute, constant_of
+from costmodel.kernels.triton._ir import IrOperation, Type
+from costmodel.kernels.triton.accesses._alignment import (
     Alignment,
     align_argument,
     align_constant,
     align_result,
 )
-from costmodel.kernels.triton._integers import Number, compute, constant_of
-from costmodel.kernels.triton._ir import IrOperation, Type
 
 _SPREAD = 7919  # elements between those that are gathered: none shares a sector with the next
 _AXES = "xyz"

@@ -11,9 +11,9 @@ from typing import Protocol
 
 import numpy as np
 
-from costmodel.kernels.triton._alignment import align_counter
 from costmodel.kernels.triton._ir import IrOperation, Module, Region, parameters_of
 from costmodel.kernels.triton._values import Argument, Rules, Value, passed_value, takes_last
+from costmodel.kernels.triton.accesses._alignment import align_counter
 
 GUESSED_TRIPS = 8
 GUESSED_EXTENT = 64  # of a range that data decide, where its step is known
