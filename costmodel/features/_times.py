@@ -65,11 +65,21 @@ class Occupancy:
     active_sms: FloatArray
 
 
-def occupancy_of(facts: Mapping[str, FloatArray], limits: Limits) -> Occupancy:
-    """Occupancy of launches with these ``(n, l)`` facts on platforms with these ``(n,)`` limits."""
+def occupancy_of(
+    facts: Mapping[str, FloatArray], limits: Limits, registers: FloatArray | None = None
+) -> Occupancy:
+    """Occupancy of launches with these ``(n, l)`` facts on platforms with these ``(n,)`` limits.
+
+    Args:
+        facts: Facts of launches.
+        limits: Limits of platforms.
+        registers: ``(n, l)`` registers of a thread, where something better is known than what facts tell.
+    """
     blocks, threads = facts["blocks"], facts["threads_per_block"]
     sms, warp = limits.sms[:, None], limits.warp_threads[:, None]
-    blocks_per_sm = _blocks_per_sm(facts, limits)
+    if registers is None:
+        registers = _registers_per_thread(facts)
+    blocks_per_sm = _blocks_per_sm(facts, limits, registers)
     warps = np.ceil(threads / warp)
     rounds = np.ceil(blocks / sms)
     busy_blocks = np.minimum(blocks_per_sm, rounds)
@@ -87,12 +97,12 @@ def occupancy_of(facts: Mapping[str, FloatArray], limits: Limits) -> Occupancy:
     )
 
 
-def _blocks_per_sm(facts: Mapping[str, FloatArray], limits: Limits) -> FloatArray:
+def _blocks_per_sm(facts: Mapping[str, FloatArray], limits: Limits, registers: FloatArray) -> FloatArray:
     """The scarcest of shared memory, registers, threads and block slots; unknown sizes limit nothing."""
     threads = facts["threads_per_block"]
     lanes = np.ceil(threads / limits.warp_threads[:, None]) * limits.warp_threads[:, None]
     by_shared = np.floor(limits.shared_bytes[:, None] / (facts["shared_bytes"] + _RESERVED_SHARED_BYTES))
-    by_registers = np.floor(limits.registers[:, None] / (_registers_per_thread(facts) * lanes))
+    by_registers = np.floor(limits.registers[:, None] / (registers * lanes))
     by_threads = np.floor(limits.threads[:, None] / threads)
     # fmin passes over limits that the device's description does not give.
     fitting = np.fmin(np.fmin(by_shared, by_registers), np.minimum(by_threads, limits.blocks[:, None]))

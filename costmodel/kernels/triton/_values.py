@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from costmodel.kernels.triton._integers import Number, compute, constant_of
 from costmodel.kernels.triton._ir import IrOperation, Type
+from costmodel.kernels.triton._numbers import Number, compute, constant_of
 from costmodel.kernels.triton.accesses._alignment import (
     Alignment,
     align_argument,
@@ -134,8 +134,6 @@ class Rules:
     def _arithmetic(
         self, operation: IrOperation, kind: Type, known: Value, operands: Sequence[Value]
     ) -> Value:
-        if not (kind.is_integer or kind.is_pointer or kind.element == "index"):
-            return known
         return replace(known, number=self._computed(operation, kind, operands))
 
     def _computed(self, operation: IrOperation, kind: Type, operands: Sequence[Value]) -> Number | None:

@@ -42,9 +42,9 @@ def align_argument(kind: Type, given: object) -> Alignment:
     return (Axis(divisor=_HINTED if is_hinted else 1),)
 
 
-def align_constant(number: int | None, kind: Type) -> Alignment:
+def align_constant(number: float | None, kind: Type) -> Alignment:
     """Return what is known of a constant, alike all over a tile."""
-    divisor = 1 if number is None else min(_ANY, number & -number) or _ANY
+    divisor = (min(_ANY, number & -number) or _ANY) if isinstance(number, int) else 1
     return tuple(Axis(divisor=divisor, alike=size) for size in kind.shape or (1,))
 
 

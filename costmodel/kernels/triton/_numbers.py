@@ -1,4 +1,7 @@
-"""Whole numbers of Triton's IR: scalars, and tensors of indices as NumPy arrays before they are broadcast."""
+"""Numbers that Triton's IR computes places of: scalars, and tensors as arrays before they are broadcast.
+
+Whole numbers, and others on the way to them: a row by a square root, a pixel between two.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.kernels.triton._ir import IrOperation
 
-Number = int | NDArray[Any]
+Number = int | float | NDArray[Any]
 Numbers = Sequence[Any]
 
 
@@ -51,6 +54,21 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "arith.ceildivsi": lambda a, b: -np.floor_divide(-np.asarray(a), np.where(np.asarray(b) == 0, 1, b)),
     "arith.remsi": _remainder,
     "arith.remui": _remainder,
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    **dict.fromkeys(("arith.maximumf", "arith.maxnumf"), np.maximum),
+    **dict.fromkeys(("arith.minimumf", "arith.minnumf"), np.minimum),
+}
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("arith.sitofp", "arith.uitofp"), lambda a: np.asarray(a, np.float64)),
+    **dict.fromkeys(("arith.fptosi", "arith.fptoui"), lambda a: np.nan_to_num(np.trunc(a)).astype(np.int64)),
+    "math.absi": np.abs,
+    "math.absf": np.abs,
+    "math.floor": np.floor,
+    "math.ceil": np.ceil,
+    "math.sqrt": np.sqrt,
 }
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "eq": np.equal,
@@ -67,19 +85,19 @@ _SAME = (
 _TEXTS = {"true": 1, "false": 0}
 
 
-def constant_of(text: str) -> int | None:
-    """Return the value of an ``arith.constant`` that is a whole number or a truth."""
+def constant_of(text: str) -> int | float | None:
+    """Return the value of an ``arith.constant`` that is a number or a truth; None if it is told in bits."""
     match = re.match(r"\s*(?:\{.*?\} )?(?:dense<)?([-\w.+]+)", text)
-    if match is None or "f" in text.rpartition(":")[2].rpartition("x")[2].partition(",")[0]:
-        return _TEXTS.get(match[1]) if match else None
-    word = match[1]
-    return int(word) if re.fullmatch(r"-?\d+", word) else _TEXTS.get(word)
+    word = match[1] if match else ""
+    if re.fullmatch(r"-?\d+", word):
+        return int(word)
+    return float(word) if re.fullmatch(r"-?\d+\.\d+(?:e[-+]\d+)?", word) else _TEXTS.get(word)
 
 
 def compute(
     operation: IrOperation, numbers: Sequence[Number | None], shape: tuple[int, ...]
 ) -> Number | None:
-    """Return what whole numbers give; None where it is unknown, or not one of these.
+    """Return what numbers give; None where it is unknown, or computed by something else.
 
     Args:
         operation: The operation.
@@ -95,9 +113,9 @@ def compute(
 
 
 def _plain(number: Any) -> Number:
-    """Return a scalar as an integer of Python, which does not overflow."""
+    """Return a scalar as a number of Python, whose whole numbers do not overflow."""
     if np.ndim(number) == 0:
-        return int(number)
+        return float(number) if np.asarray(number).dtype.kind == "f" else int(number)
     return np.asarray(number)
 
 
@@ -109,12 +127,17 @@ def _combine(operation: IrOperation, numbers: Numbers, _: tuple[int, ...]) -> An
     return _BINARY[operation.name](numbers[0], numbers[1])
 
 
+def _apply(operation: IrOperation, numbers: Numbers, _: tuple[int, ...]) -> Any:
+    return _UNARY[operation.name](numbers[0])
+
+
 def _compare(operation: IrOperation, numbers: Numbers, _: tuple[int, ...]) -> Any:
     return _COMPARED[operation.text.split(",", 1)[0].strip()](numbers[0], numbers[1])
 
 
 _RULES: Mapping[str, Callable[[IrOperation, Numbers, tuple[int, ...]], Any]] = {
     **dict.fromkeys(_BINARY, _combine),
+    **dict.fromkeys(_UNARY, _apply),
     **dict.fromkeys(_SAME, lambda _, n, __: n[0]),
     "arith.cmpi": _compare,
     "arith.select": lambda _, n, __: np.where(n[0], n[1], n[2]),
