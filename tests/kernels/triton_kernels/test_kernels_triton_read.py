@@ -129,6 +129,32 @@ def test_an_argument_that_nobody_tells_is_a_guess() -> None:
     assert facts.guessed_bounds == 1
 
 
+def test_a_place_by_way_of_a_square_root_is_known() -> None:
+    """Of 36 programs the one in the middle is 18: the root of twice that is 6."""
+    text = """
+    module {
+      tt.func public @of_triangle(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
+        %twice = arith.constant 2.000000e+00 : f32
+        %first = tt.get_program_id x : i32
+        %place = arith.sitofp %first : i32 to f32
+        %square = arith.mulf %twice, %place : f32
+        %root = math.sqrt %square : f32
+        %row = arith.fptosi %root : f32 to i32
+        %lanes = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+        %rows = tt.splat %row : i32 -> tensor<64xi32>
+        %at = arith.muli %lanes, %rows : tensor<64xi32>
+        %xs = tt.splat %x : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+        %places = tt.addptr %xs, %at : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+        %found = tt.load %places : tensor<64x!tt.ptr<f32>>
+        tt.return
+      }
+    }
+    """
+    facts = read_texts(LoweredTexts(text), ReadLaunch([FLOATS, FLOATS], (36, 1, 1), 4))
+    assert facts.guessed_accesses == 0
+    assert facts.load_sectors == 64 * 6 * 4 / 32  # none is left out between elements that are six apart
+
+
 def test_layouts_are_unfolded_however_deep_they_are() -> None:
     """As in a sort, which cuts a tile along each power of two."""
     texts = recorded("row_softmax", "3.6.0")
