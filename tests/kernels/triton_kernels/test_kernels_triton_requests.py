@@ -9,8 +9,7 @@ from costmodel.kernels.triton._ir import Type
 from costmodel.kernels.triton._layouts import Layouts
 from costmodel.kernels.triton._lower import LoweredTexts
 from costmodel.kernels.triton._read import read_texts
-from costmodel.kernels.triton._read_cache import ReadLaunch
-from costmodel.kernels.triton._values import Array, Value
+from costmodel.kernels.triton._values import Array, ReadLaunch, Value
 from costmodel.kernels.triton.accesses._requests import bank_turns, lane_places, touched
 
 pytestmark = pytest.mark.white_box
