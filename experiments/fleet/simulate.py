@@ -1,0 +1,64 @@
+"""What a simulation makes of the stage times of the fleet's first phase: see README.md here."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from costmodel.files import write_json
+from costmodel.service import TuneWork, simulate
+from costmodel.service._stage_times import StageTimes
+
+TASKS, TRIALS, BATCH = 40, 24, 6  # for each GPU; a batch is a quarter of the trials
+GPUS = (1, 2, 4)
+
+
+def main() -> None:
+    """Add to the results what is simulated from the means of the first phase."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, required=True, help="results of run.py")
+    path = parser.parse_args().json
+    result = json.loads(path.read_text())
+    first, *_ = phases = result["phases"]
+    times = times_of(first)
+    result["simulated"] = [row(times, first, gpus) for gpus in GPUS]
+    write_json(path, result)
+    measured = {phase["gpus"]: phase["valid_an_hour"] for phase in phases}
+    one = result["simulated"][0]["an_hour"]
+    for found in result["simulated"]:
+        times_one, really = found["an_hour"] / one, measured.get(found["gpus"], 0)
+        print(f"{found['gpus']} GPUs: simulated {found['an_hour']:,}, {times_one:.2f} times one; {really:,}")
+
+
+def times_of(phase: dict[str, Any]) -> StageTimes:
+    """Means of the stages; all that is known of a phase."""
+    seconds, busy = phase["window_s"], phase["busy"]
+    builds = next(use["done"] for use in phase["usage"] if use["stage"] == "build")
+    batches = phase["measured"] / BATCH
+    return StageTimes(
+        source="experiments/fleet",
+        build_s=(busy["build"] * phase["builders"] * seconds / builds,),
+        measure_s=(busy["device"] * phase["gpus"] * seconds / phase["measured"],),
+        propose_s=((busy["task"] - busy["measure"]) * phase["workers"] * seconds / batches,),
+    )
+
+
+def row(times: StageTimes, phase: dict[str, Any], gpus: int) -> dict[str, Any]:
+    """The same jobs on so many GPUs."""
+    found = simulate(
+        [TuneWork(TRIALS, BATCH)] * (TASKS * gpus),
+        times,
+        builders=phase["builders"] * gpus,
+        gpus=gpus,
+        at_once=phase["workers"] * gpus,
+    )
+    return {
+        "gpus": gpus,
+        "an_hour": round(found.kernels_per_hour),
+        "builders_busy": round(found.builder_use, 3),
+        "gpus_busy": round(found.gpu_use, 3),
+    }
+
+
+if __name__ == "__main__":
+    main()
