@@ -53,18 +53,23 @@ class Judged:
         part = parts[-1] if parts else whole
         yield self._add(EAGER, whole, parts, lambda: self._module)
         yield self._add(DEFAULT, whole, parts, lambda: torch.compile(self._module, dynamic=False))
-        for sms in dict.fromkeys([part, *parts, whole]):
+        yield self._add(UNTIMED, part, [], partial(self._ours, part, 0))
+        yield self._add(OURS, part, [], partial(self._ours, part, self._args.keep))
+        yield self._add(WHOLE, whole, parts, self._stock)
+        if parts:
+            yield self._add(PART, part, [], self._stock)
+        for sms in (each for each in (*parts, whole) if each != part):
             yield self._add(UNTIMED, sms, [], partial(self._ours, sms, 0))
             yield self._add(OURS, sms, [], partial(self._ours, sms, self._args.keep))
-        yield self._add(WHOLE, whole, parts, self._stock)
-        for sms in reversed(parts):
+        for sms in parts[:-1]:
             yield self._add(PART, sms, [], self._stock)
 
     def _ours(self, sms: int, keep: int) -> Callable[..., Any]:
         from costmodel.integrations.inductor import compile as compile_for
 
         store = self._args.out / "caches" / f"{os.getpid()}-{keep}.jsonl"
-        return compile_for(self._module, sms=sms, keep=keep, mode=STOCK, store=store, dynamic=False)
+        made = compile_for(self._module, sms=sms, keep=keep, mode=STOCK, store=store, dynamic=False)
+        return made.for_sms(sms)
 
     def _stock(self) -> Callable[..., Any]:
         made: Callable[..., Any] = torch.compile(self._module, mode=STOCK, dynamic=False)

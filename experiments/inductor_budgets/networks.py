@@ -249,18 +249,18 @@ def mamba(tokens: int, size: int, batch: int = 1) -> Network:
 
 # The networks of the figures.
 JUDGED: dict[str, Network] = {
-    "bert-128x512-float32": bert(128, 512, _FLOAT),
     "bert-128x768": bert(128, 768),
-    "llama-8b-prefill-512": llama(512, _LLAMA_8B),
     "llama-8b-decode-16": llama(1, _LLAMA_8B, batch=16, cached=1024),
-    "mixtral-moe-64": mixture(64, 4096, 14336 // 4, 8),
     "vit-b-8": vit(8, 768),
-    "resnet50-stage3-8": resnet(8, 1024, 256, 14),
-    "convnext-t-8": convnext(8, 384, 14),
-    "unet-640": unet(2, 640, 32),
-    "whisper-small": bert(1500, 768),
-    "dlrm-2048": dlrm(2048),
     "mamba-1024": mamba(1024, 1024),
+    "dlrm-2048": dlrm(2048),
+    "convnext-t-8": convnext(8, 384, 14),
+    "mixtral-moe-64": mixture(64, 4096, 14336 // 4, 8),
+    "llama-8b-prefill-512": llama(512, _LLAMA_8B),
+    "whisper-small": bert(1500, 768),
+    "resnet50-stage3-8": resnet(8, 1024, 256, 14),
+    "unet-640": unet(2, 640, 32),
+    "bert-128x512-float32": bert(128, 512, _FLOAT),
 }
 # Sizes of these and of other networks, whose products are learned from.
 MORE: dict[str, Network] = {

@@ -17,6 +17,7 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.kernel.bmm import aten_bmm, bmm_template
 from torch._inductor.kernel.mm import (
     aten_addmm,
+    aten_bias_addmm,
     aten_mm,
     decompose_k_subgraph_template,
     mm_template,
@@ -31,7 +32,7 @@ from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor import install, report
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
 from costmodel.integrations.inductor._compile import nearest
-from costmodel.integrations.inductor._describe import read_choice, read_product
+from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking
 from costmodel.integrations.inductor._more_configs import more_choices
@@ -456,6 +457,54 @@ def test_code_that_compiles_by_itself_uses_what_is_installed() -> None:
 def test_wrong_arguments_are_told(wrong: dict[str, Any]) -> None:
     with pytest.raises(CostModelError, match=next(iter(wrong))):
         compile_for(torch.nn.Identity(), **wrong)
+
+
+@pytest.mark.usefixtures("graph")
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [(torch.float16, aten_bias_addmm), (torch.float32, aten_addmm)], ids=str
+)
+def test_of_two_calls_for_a_bias_one_is_kept(dtype: torch.dtype, kept: Any, timings: ProductTimings) -> None:
+    sizes = (("c", (128, 256), (0, 1)), ("a", (128, 64), (64, 1)), ("b", (64, 256), (1, 64)))
+    nodes = [buffer(name, size, stride, dtype) for name, size, stride in sizes]
+    inputs = MMKernelInputs(nodes, scalars={"alpha": 1, "beta": 1})
+    given = {each.uid: iter([plain(each, inputs)]) for each in (aten_bias_addmm, aten_addmm)}
+    given[mm_template.uid] = iter([triton(mm_template, inputs, CONFIGS[1])])
+    found = chosen(SmPlan(part(32), 1, Fixed({}), timings), inputs, "addmm", given)
+    assert [each.template.uid for each in found] == [kept.uid]
+
+
+@pytest.mark.usefixtures("graph")
+def test_what_does_not_fit_in_shared_memory_is_not_taken(timings: ProductTimings) -> None:
+    inputs = inputs_of()
+    fits, large = (64, 64, 64, 3, 8), (128, 128, 128, 4, 8)
+    model = Fixed({Kernel("triton", "plain", *fits): 2.0, Kernel("triton", "plain", *large): 1.0})
+    given = {mm_template.uid: iter([triton(mm_template, inputs, each) for each in (fits, large)])}
+    device = Device(H100.name, "cuda", "sm_90", 132, 1980.0, shared_bytes_per_sm=233_472)
+    plan = SmPlan(Platform(device, "whole", 132, 132), 0, model, timings)
+    (taken,) = chosen(plan, inputs, given=given)
+    assert read_choice(taken) == Kernel("triton", "plain", *fits)
+
+
+@pytest.mark.parametrize(  # as the compiler asked for it, or refused, on an H100
+    ("dtype", "kernel", "expected"),
+    [
+        ("float16", Kernel("triton", "plain", 128, 128, 128, 4, 8), 262_144),
+        ("float32", Kernel("triton", "plain", 64, 64, 128, 5, 4), 262_144),
+        ("float32", Kernel("triton", "plain", 64, 128, 128, 4, 4), 294_912),
+        ("float16", Kernel("torch"), 0),
+    ],
+)
+def test_shared_memory_is_what_the_compiler_asks_for(dtype: str, kernel: Kernel, expected: int) -> None:
+    assert shared_bytes(PRODUCT._replace(dtype=dtype), kernel) == expected
+
+
+def test_the_shipped_model_knows_split_sums_and_no_other_device() -> None:
+    model = open_ranking("default")
+    kernels = [Kernel("torch"), Kernel("torch", "decompose-k", splits=16)]
+    deep = Product(32, 32, 65536)
+    on_h100 = model.predict_seconds(deep, kernels, 132, H100.name)
+    assert on_h100[1] < on_h100[0]
+    assert np.isnan(model.predict_seconds(deep, kernels, 60, "NVIDIA of tomorrow")).all()
 
 
 def test_batched_products_are_known(timings: ProductTimings, graph: None) -> None:

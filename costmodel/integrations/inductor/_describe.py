@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from costmodel.products._product import Kernel, Product
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 
 if TYPE_CHECKING:
     from torch._inductor.kernel_inputs import KernelInputs
@@ -64,6 +64,17 @@ def read_choice(choice: "KernelTemplateChoice") -> Kernel | None:
     if "k_split" in options:
         return Kernel("torch", "decompose-k", splits=int(options["k_split"]))
     return None
+
+
+def shared_bytes(product: Product, kernel: Kernel) -> int:
+    """Return the shared memory of a block of a Triton kernel; 0 for the library's.
+
+    As its compiler asked for it on an H100: products on CUDA cores (float32) load one slab less ahead, and a
+    kernel with tensor descriptors keeps its sums to store them.
+    """
+    ahead = max(1, kernel.stages - (product.dtype == "float32"))
+    slabs = ahead * (kernel.block_m + kernel.block_n) * kernel.block_k * OPERAND_BYTES[product.dtype]
+    return slabs + (4 * kernel.block_m * kernel.block_n if kernel.kind == "tma" else 0)
 
 
 def _triton_kernel(kind: str, options: Mapping[str, Any]) -> Kernel:

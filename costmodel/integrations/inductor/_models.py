@@ -1,6 +1,7 @@
 """Models that rank candidates of matrix products."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +10,8 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.products._predict import predict_seconds
 from costmodel.products._product import Kernel, Product
+
+_SUM_S, _SUM_BYTES = 2.5e-6, 2.2e10  # a small kernel, and bytes/s of one SM, of an H100
 
 
 class RanksProducts(Protocol):
@@ -28,26 +31,40 @@ class RanksProducts(Protocol):
 
 
 class _Shipped:
-    """The model of products that comes with this package."""
+    """The model of products that comes with this package; it knows nothing of kernels on other devices."""
 
     identity = "products-1"
 
     def predict_seconds(
         self, product: Product, kernels: Sequence[Kernel], sms: int, device: str
     ) -> FloatArray:
-        return predict_seconds(product, kernels, sms, device)
+        seconds = np.full(len(kernels), np.nan)
+        split = [i for i, each in enumerate(kernels) if each.kind == "decompose-k"]
+        whole = [i for i in range(len(kernels)) if i not in split]
+        with suppress(CostModelError):
+            seconds[whole] = predict_seconds(product, [kernels[i] for i in whole], sms, device)
+            seconds[split] = [_decomposed(product, kernels[i].splits, sms, device) for i in split]
+        return seconds
+
+
+def _decomposed(product: Product, splits: int, sms: int, device: str) -> float:
+    """A batched product of parts of k, then a kernel that sums them."""
+    parts = product._replace(k=product.k // splits, batch=product.batch * splits, epilogue="")
+    (multiplied,) = predict_seconds(parts, [Kernel("torch")], sms, device)
+    summed_bytes = 4.0 * splits * product.m * product.n
+    return float(multiplied) + _SUM_S + summed_bytes / (_SUM_BYTES * sms)
 
 
 class _InductorsOrder:
-    """Knows nothing, which keeps Inductor's order."""
+    """Knows nothing but the order in which Inductor has its candidates."""
 
-    identity = "none"
+    identity = "inductor"
 
     def predict_seconds(
         self, product: Product, kernels: Sequence[Kernel], sms: int, device: str
     ) -> FloatArray:
         del product, sms, device
-        return np.full(len(kernels), np.nan)
+        return np.arange(len(kernels), dtype=np.float64)
 
 
 def open_ranking(model: RanksProducts | str | None) -> RanksProducts:
