@@ -17,8 +17,6 @@ import triton
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from costmodel.kernels.triton._forking import run_apart
-
 _WORKER = "costmodel.integrations.triton._compile_worker"
 _SAID = 300  # characters of what a compiler said
 _looking = threading.RLock()
@@ -116,6 +114,8 @@ def _job(source: Any, module: Any, target: Any, options: dict[str, Any], **_: An
 
 def _crashes(jobs: Iterable[dict[str, Any]], workers: int) -> list[tuple[int, int, str]]:
     """Position, exit code and first words of the jobs that ended their processes; none if none can start."""
+    from costmodel.kernels.triton._forking import run_apart
+
     lines = (json.dumps(job).encode() for job in jobs) if sys.executable else ()
     cache = {"TRITON_CACHE_DIR": triton.knobs.cache.dir}
     return [json.loads(line) for line in run_apart(_WORKER, [workers], lines, cache)]
