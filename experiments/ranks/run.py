@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from costmodel.files import write_json
+from costmodel.records._bundle import export_bundle, import_bundle
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import say
@@ -27,6 +29,7 @@ def main() -> None:
         "one SQLite file": lambda folder, _: str(folder / "store.db"),
     }
     rows = [run_ranks(args, name, place) for name, place in places.items() for _ in range(args.repeats)]
+    rows.append(run_ranks(args, "from a bundle", bundled(args)))
     if args.url:
         rows.append(run_ranks(args, "one PostgreSQL", lambda *_: args.url))
     if args.json:
@@ -49,7 +52,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], str]) -> dict[str, Any]:
     """What the ranks did at the second question, all at once; they have met none but the first before."""
-    settings = [str(each) for each in (args.configs, args.bench_ms, args.noise, args.differ)]
+    settings = settings_of(args)
     with tempfile.TemporaryDirectory() as folder:
         ranks = [start_rank(place(Path(folder), rank), rank, settings) for rank in range(args.ranks)]
         try:
@@ -75,6 +78,30 @@ def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], 
     }
     say(str(row))
     return row
+
+
+def bundled(args: argparse.Namespace) -> Callable[[Path, int], str]:
+    """A place with a store that is filled from a bundle, which one process timed for all."""
+
+    def place(folder: Path, rank: int) -> str:
+        store, source, bundle = (folder / name for name in ("s.jsonl", "timed.jsonl", "bundle.jsonl"))
+        if rank == 0:
+            timing = start_rank(str(source), 0, settings_of(args))
+            for _ in range(2):
+                ask_all([timing])
+            timing.wait()
+            export_bundle(source, bundle)
+            begun = time.perf_counter()
+            found = import_bundle(bundle, store)
+            say(f"{found.added} timings imported in {1e3 * (time.perf_counter() - begun):.0f} ms")
+        return str(store)
+
+    return place
+
+
+def settings_of(args: argparse.Namespace) -> list[str]:
+    """What a rank is told beside its store and number."""
+    return [str(each) for each in (args.configs, args.bench_ms, args.noise, args.differ)]
 
 
 def start_rank(store: str, rank: int, settings: Sequence[str]) -> "subprocess.Popen[str]":

@@ -3,7 +3,10 @@
 import json
 import math
 import random
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,6 +128,27 @@ def test_what_was_timed_is_kept_and_answers_without_timing(path: Path) -> None:
     assert [each.latency_s * 1e3 for each in kept] == pytest.approx([*map(first.milliseconds, first.timed)])
     assert {each.candidate.workload.name for each in kept} == {"helion.add_fp32x2-a512-b512-c512-d512"}
     assert {each.platform.name for each in kept} == {first.platform().name}
+
+
+def test_of_two_searches_at_once_one_times_and_the_other_takes_it(path: Path) -> None:
+    first, second = Landscape(), Landscape()
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(_: Any) -> str:
+        begun.set()
+        goes_on.wait(60)
+        return "ok"
+
+    first.status = slow
+    with ThreadPoolExecutor(2) as threads:
+        times = threads.submit(first.search(path, shortlist=8).autotune)
+        begun.wait(60)
+        waits = threads.submit(second.search(path, shortlist=8).autotune)
+        time.sleep(0.2)
+        assert not waits.done()
+        goes_on.set()
+        assert waits.result(60) == times.result(60)
+    assert (len(first.timed), second.timed) == (8, [])
 
 
 def scaled_add(x: Any, y: Any, scale: Any, shift: Any, then: Any) -> Any:

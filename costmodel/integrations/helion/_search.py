@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +123,8 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
     def autotune(self, *, skip_cache: bool = False) -> helion.Config:
         """Return the best config: from the store if it has enough timings, else after timing.
 
+        Of processes that share the store one times; the others take over what it finds.
+
         Args:
             skip_cache: Whether to time again, as ``kernel.autotune(args)`` requests, but a call of a kernel
                 does not.
@@ -131,13 +133,18 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
             NoConfigFound: If no config runs. If Helion knows the reason, its error is raised instead.
         """
         timings = self._timings()
-        best = find_fastest(timings)
-        if not skip_cache and len(timings.known) >= self._shortlist and best is not None:
-            space = self._space()
-            found = space.recall(best.candidate.config)
-            if found is not None:
-                return space.helion_config(found)
-        return super().autotune(skip_cache=skip_cache)
+        is_alone = skip_cache or self.kernel.env.process_group_name is not None  # its ranks time together
+        with nullcontext() if is_alone else timings.turn(lambda: self._is_known(timings), waits=True):
+            if not skip_cache and self._is_known(timings) and (best := find_fastest(timings)) is not None:
+                space = self._space()
+                found = space.recall(best.candidate.config)
+                if found is not None:
+                    return space.helion_config(found)
+            return super().autotune(skip_cache=skip_cache)
+
+    def _is_known(self, timings: KernelTimings) -> bool:
+        """Whether enough was timed, by whatever process."""
+        return len(timings.known) >= self._shortlist and find_fastest(timings) is not None
 
     def _autotune(self) -> helion.Config:
         space = self._space()
