@@ -154,6 +154,13 @@ class Builders:
             timeout_s=self._timeout_s,
         )
 
+    def start_over(self) -> None:
+        """Know of no build any more, when nobody waits for one: what is in the folder is found there."""
+        with self._lock:
+            self._builds.clear()
+            self._references.clear()
+        self._kernels.mkdir(parents=True, exist_ok=True)
+
     def close(self) -> None:
         """Cancel what is not done. May be called twice."""
         with self._lock:

@@ -55,6 +55,8 @@ class KeptRunner:
         if self._runner is None or self._asked != asked:
             self.close()
             self._asked, self._runner = asked, open_runner()
+        else:
+            self._runner.start_over()
         return self._runner
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 """Kernels are built in processes that stay from one task to the next."""
 
 import os
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from costmodel.collector import EngineLostError
 from costmodel.service import open_engine
+from costmodel.service._builder_pool import BuilderPool
 from costmodel.service._work import Building
 
 pytestmark = pytest.mark.white_box
@@ -60,3 +62,20 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_builders_that_come_back_are_used_again(tmp_path: Path) -> None:
+    pytest.importorskip("pebble")
+    place = tmp_path / "b.sock"
+    with open_engine("local://1") as processes:
+        pool = BuilderPool(place, processes)
+        with closing(Building(f"unix://{place}")) as building:
+            assert building.engine().submit(divmod, 7, 2).result(60) == (3, 1)
+            pool.close()
+            with pytest.raises(EngineLostError) as lost:
+                building.engine().submit(divmod, 7, 2).result(60)
+            pools: list[BuilderPool] = []
+            threading.Timer(0.2, lambda: pools.append(BuilderPool(place, processes))).start()
+            building.reopen(lost.value)
+            assert building.engine().submit(divmod, 7, 2).result(60) == (3, 1)
+        pools[0].close()

@@ -259,6 +259,10 @@ class DeviceRunner(Runner):
         setup = self._setup(bench.position, platform)
         return bench.queue.submit(time_module_on, bench, setup, job, self._limit_s)
 
+    def start_over(self) -> None:
+        """Begin another search: builds of the last one are known by their files alone, which may be gone."""
+        self._builders.start_over()
+
     def close(self) -> None:
         """End the runner's processes, cancel its builds elsewhere, and delete what is temporary."""
         if self._owns_engine:
