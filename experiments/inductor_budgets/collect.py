@@ -54,6 +54,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=420.0, help="time limit")
     parser.add_argument("--shard", default="0/1", metavar="I/N")
     parser.add_argument("--most", type=int, help="products of the shard")
+    parser.add_argument("--skip", type=int, default=0, help="products of the list, which are known")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="a CPU for a rehearsal")
     parser.add_argument("--role", choices=("time", "ahead"), help=argparse.SUPPRESS)
     return parser.parse_args(argv)
@@ -66,7 +67,7 @@ def calls_of(args: argparse.Namespace) -> list[Call]:
     calls.sort(key=lambda call: call.dtype == "float32")  # which take long to compile
     if args.device == "cpu":  # where Inductor has several candidates for these alone
         calls = [each for each in calls if each.operator == "bmm" and each.dtype == "float32"]
-    return calls[shard::shards][: args.most]
+    return calls[args.skip :][shard::shards][: args.most]
 
 
 def rows_file(args: argparse.Namespace) -> Path:
@@ -196,6 +197,7 @@ def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen
     most = [] if args.most is None else ["--most", str(args.most)]
     left = max(1.0, end - time.monotonic())
     given = ["--out", str(args.out), "--shard", args.shard, "--device", args.device, *most]
+    given += ["--skip", str(args.skip)]
     command = [sys.executable, __file__, *given, "--seconds", f"{left:.0f}", "--role", role]
     log = (args.out / f"{role}-{shard}.log").open("ab")
     return subprocess.Popen(command, env=environment, stdout=log, stderr=log)

@@ -1,5 +1,6 @@
 """The plug-in for Inductor, without a GPU: real candidates for one, and graphs compiled on the CPU."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -517,3 +518,13 @@ def test_batched_products_are_known(timings: ProductTimings, graph: None) -> Non
     }
     kept = chosen(SmPlan(part(32), 2, Fixed({}), timings), inputs, "bmm", given)
     assert [each.template.uid for each in kept] == [aten_bmm.uid, bmm_template.uid]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_the_how_to_runs_on_a_cpu() -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "compile-for-part-of-a-gpu.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    ran = [exec(each, names) for each in blocks if "GreenContext" not in each]
+    assert len(ran) == 3
+    assert names["compiled"].budgets == (116, 132)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Protocol
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.products._model import SHIPPED
 from costmodel.products._predict import predict_seconds
 from costmodel.products._product import Kernel, Product
 
@@ -33,7 +35,8 @@ class RanksProducts(Protocol):
 class _Shipped:
     """The model of products that comes with this package; it knows nothing of kernels on other devices."""
 
-    identity = "products-1"
+    def __init__(self) -> None:
+        self.identity = sha256(SHIPPED.read_bytes()).hexdigest()[:12]
 
     def predict_seconds(
         self, product: Product, kernels: Sequence[Kernel], sms: int, device: str
