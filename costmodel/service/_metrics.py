@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
 
 _JOB_STATES = ("waiting", "running", "done", "failed", "cancelled")
+# Of each stage of the work (``costmodel jobs top``), over so many seconds: the name, what it is, the field.
+_LOOKED_AT_S = 60.0
+_OF_STAGES = (
+    ("places", "Jobs that builders, devices or workers do at once.", "places"),
+    ("waiting", "Jobs that wait for a place.", "waiting"),
+    ("busy_ratio", "Share of the places that was busy in the last minute.", "share"),
+)
 _TASK_STATES = ("open", "held", "done", "failed", "cancelled")
 
 
@@ -56,6 +63,12 @@ class StoreMetrics:
             ),
             self._store.served_s(),
         )
+        used = self._store.usage(_LOOKED_AT_S, 1)
+        for name, what, field in _OF_STAGES:
+            family = GaugeMetricFamily(f"costmodel_stage_{name}", what, labels=["stage", "place"])
+            for use in used:
+                family.add_metric([use.stage, use.place], getattr(use, field))
+            yield family
 
 
 def serve_metrics(store: JobStore, *, port: int = 9100, host: str = "127.0.0.1") -> Any:

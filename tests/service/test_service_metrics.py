@@ -1,17 +1,20 @@
 """What Prometheus reads of a store, over HTTP."""
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from urllib.request import urlopen
 
 import pytest
 
+from costmodel.collector._meter import Meter, MeteredStage, Tally
 from costmodel.errors import CostModelError
 from costmodel.service import JobFile, JobStore
 from costmodel.service._metrics import serve_metrics
 from costmodel.service._status import Answer
 from costmodel.service._store import TaskProgress
+from costmodel.service._usage import Capacity
 
 pytestmark = pytest.mark.white_box
 
@@ -57,6 +60,21 @@ def test_each_scrape_tells_where_jobs_stand(place: str, scraped: Scrape) -> None
     assert [found[f"costmodel_tasks {state}"] for state in ("open", "held", "done", "failed")] == [1, 0, 1, 1]
     assert (found["costmodel_trials_total"], found["costmodel_leases_total"]) == (4, 2)
     assert (found["costmodel_worker_seconds_total ann"], found["costmodel_deaths_total"]) == (30.0, 0)
+
+
+def test_each_scrape_tells_how_busy_stages_are(
+    place: str, scraped: Scrape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build, counts, now = MeteredStage("build", "host"), Meter(), [time.time() - 4.0]
+    monkeypatch.setattr("costmodel.service._usage.METER", counts)
+    store = JobStore(place, clock=lambda: now[0])
+    for busy_s in (0.0, 6.0):
+        counts._done[build] = Tally(3, busy_s)
+        store.report_usage({build: Capacity(2, waiting=5)})
+        now[0] += 4.0
+    found = scraped()
+    assert [found[f"costmodel_stage_{name} host build"] for name in ("places", "waiting")] == [2, 5]
+    assert found["costmodel_stage_busy_ratio host build"] == pytest.approx(0.75)
 
 
 def test_a_task_that_a_worker_has_is_held(place: str, scraped: Scrape) -> None:
