@@ -29,11 +29,12 @@ from torch._inductor.kernel_template_choice import DictKernelTemplateParams, Ker
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
+from costmodel.integrations.inductor import _install, install, report
 from costmodel.integrations.inductor import compile as compile_for
-from costmodel.integrations.inductor import install, report
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
 from costmodel.integrations.inductor._compile import nearest
 from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
+from costmodel.integrations.inductor._fusion import is_fusible
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking
 from costmodel.integrations.inductor._more_configs import more_choices
@@ -334,46 +335,64 @@ def test_plans_that_choose_otherwise_have_other_keys(timings: ProductTimings) ->
     assert SmChoices(plans[0]).uuid() == plans[0].identity
 
 
-def test_inductors_file_of_timings_stays_as_it_is(
-    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    selector = select_algorithm.AlgorithmSelectorCache()
-    written: list[Any] = []
-    monkeypatch.setattr(type(selector), "update_local_cache", lambda _, found: written.append(found))
-    monkeypatch.setattr(select_algorithm, "get_algorithm_selector_cache", lambda: selector)
-    with applied(SmPlan(part(32), 6, Fixed({}), timings)):
-        selector.update_local_cache({"on 32 SMs": 1.0})
-    assert written == []
-    selector.update_local_cache({"on the whole GPU": 1.0})
-    assert written == [{"on the whole GPU": 1.0}]
+class Caller:
+    """A candidate as Inductor times it."""
+
+    def __init__(self, choice: KernelTemplateChoice, name: str) -> None:
+        self.annotations, self.name = {"ktc": choice}, name
+
+    def hash_key(self) -> str:
+        return self.name
+
+
+@pytest.fixture
+def selector(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What times candidates, with nothing of other tests; its file is written to a list."""
+    made = select_algorithm.AlgorithmSelectorCache()
+    made.written = []
+    monkeypatch.setattr(made, "update_local_cache", made.written.append)
+    monkeypatch.setattr(made, "get_local_cache", dict)
+    monkeypatch.setattr(select_algorithm, "get_algorithm_selector_cache", lambda: made)
+    monkeypatch.setattr(_install, "_timed", {})
+    return made
 
 
 @pytest.mark.usefixtures("graph")
-def test_timings_that_inductor_took_are_kept_and_settled(timings: ProductTimings) -> None:
-    from torch._inductor.select_algorithm import get_algorithm_selector_cache
-
+def test_candidates_are_timed_once_by_each_plan_and_kept(timings: ProductTimings, selector: Any) -> None:
     inputs = inputs_of()
-    found = {}
-    for choice, latency_ms in (
-        (triton(mm_template, inputs, CONFIGS[1]), 0.02),
-        (plain(aten_mm, inputs), 0.0201),
-    ):
-        caller = type("Caller", (), {"annotations": {"ktc": choice}})()
-        found[caller] = latency_ms
-    plan = SmPlan(part(32), 6, Fixed({}), timings)
-    with applied(plan):
-        for saver in get_algorithm_selector_cache().feedback_saver_fns:
-            saver(found, "mm", [], [], None, {})
-    assert set(found.values()) == {0.02}
-    assert timings.known(PRODUCT, part(32)) == {
-        Kernel("triton", "plain", *CONFIGS[1]): pytest.approx(2e-5),
-        Kernel("torch"): pytest.approx(2.01e-5),
-    }
-    before = len(timings._by_key)
-    for saver in get_algorithm_selector_cache().feedback_saver_fns:  # without a plan
-        saver(dict.fromkeys(found, 1.0), "mm", [], [], None, {})
-    timings.refresh()
-    assert len(timings._by_key) == before
+    callers = [Caller(triton(mm_template, inputs, CONFIGS[1]), "a"), Caller(plain(aten_mm, inputs), "b")]
+    rounds: list[int] = []
+
+    def benchmark(choices: Sequence[Any]) -> dict[Any, float]:
+        rounds.append(len(choices))
+        return dict(zip(choices, (0.0201, 0.02), strict=True))
+
+    for sms in (32, 32, 16):
+        with applied(SmPlan(part(sms), 6, Fixed({}), timings)):
+            found = selector.lookup(callers, "mm", "inputs", benchmark, hint_override=None)
+        assert found == dict.fromkeys(callers, 0.02)  # alike: the first is taken
+    assert rounds == [2, 2]
+    assert selector.written == []  # which holds timings on the whole GPU
+    for sms in (16, 32):
+        assert timings.known(PRODUCT, part(sms)) == {
+            Kernel("triton", "plain", *CONFIGS[1]): pytest.approx(2.01e-5),
+            Kernel("torch"): pytest.approx(2e-5),
+        }
+
+
+def test_nothing_is_timed_before_it_is_compiled(timings: ProductTimings, selector: Any) -> None:
+    with applied(SmPlan(part(32), 6, Fixed({}), timings)):
+        assert selector.lookup([], "mm", "inputs", None) == {}
+
+
+@pytest.mark.usefixtures("graph")
+def test_without_a_plan_inductor_times_as_ever(timings: ProductTimings, selector: Any) -> None:
+    with applied(SmPlan(part(32), 6, Fixed({}), timings)):
+        pass  # adds what Inductor calls
+    caller = Caller(plain(aten_mm, inputs_of()), "a")
+    assert selector.lookup([caller], "mm", "inputs", lambda _: {caller: 0.5}) == {caller: 0.5}
+    assert len(selector.written) == 1
+    assert timings.known(PRODUCT, part(32)) == {}
 
 
 @pytest.mark.parametrize(
@@ -506,6 +525,36 @@ def test_the_shipped_model_knows_split_sums_and_no_other_device() -> None:
     on_h100 = model.predict_seconds(deep, kernels, 132, H100.name)
     assert on_h100[1] < on_h100[0]
     assert np.isnan(model.predict_seconds(deep, kernels, 60, "NVIDIA of tomorrow")).all()
+
+
+def traced(function: Any, *inputs: torch.Tensor) -> list[torch.fx.Node]:
+    """Its products, in a graph of PyTorch's own operators."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    nodes = make_fx(function)(*inputs).graph.nodes
+    return [each for each in nodes if each.target is torch.ops.aten.mm.default]
+
+
+def test_what_follows_a_product_is_fusible_if_it_is_elementwise() -> None:
+    x, w = torch.ones(4, 8), torch.ones(8, 8)
+    (first, second) = traced(lambda x, w: (x @ w).view(2, 2, 8).relu().mul(2).view(4, 8) @ w, x, w)
+    assert is_fusible(first)
+    assert not is_fusible(second)  # nothing follows
+    (normed,) = traced(lambda x, w: torch.nn.functional.layer_norm(x @ w + x, (8,)), x, w)
+    assert not is_fusible(normed)
+    (cut,) = traced(lambda x, w: (x @ w).chunk(2, -1)[0].relu(), x, w)
+    assert not is_fusible(cut)
+    assert not is_fusible(None)
+
+
+def test_a_call_of_the_library_pays_for_what_is_not_fused(timings: ProductTimings) -> None:
+    library, ours = Kernel("torch"), Kernel("triton", "plain", 64, 64, 64, 3, 8)
+    plan = SmPlan(part(16), 0, Fixed({library: 10e-6, ours: 11e-6}), timings)
+    assert plan.choose(PRODUCT, [library, ours]) == [0]
+    assert plan.choose(PRODUCT, [library, ours], fusible=True) == [1]
+    timings.keep(PRODUCT, part(16), {library: 10e-6, ours: 11e-6})
+    timed = SmPlan(part(16), 2, Fixed({}), timings)
+    assert timed.choose(PRODUCT, [library, ours], fusible=True) == [1]
 
 
 def test_batched_products_are_known(timings: ProductTimings, graph: None) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from torch._inductor.choices import InductorChoices
+from torch._inductor.virtualized import V
 
 from costmodel.arrays import FloatArray
 from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
+from costmodel.integrations.inductor._fusion import is_fusible, unfused_seconds
 from costmodel.integrations.inductor._models import RanksProducts
 from costmodel.integrations.inductor._more_configs import more_choices, with_options
 from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
@@ -48,17 +50,26 @@ class SmPlan:
         """Granted SMs."""
         return self.platform.sms_granted
 
-    def choose(self, product: Product, kernels: Sequence[Kernel]) -> list[int]:
-        """Return positions of the kernels to time, or of the one to take."""
-        seconds = self._predicted(product, kernels)
+    def choose(self, product: Product, kernels: Sequence[Kernel], *, fusible: bool = False) -> list[int]:
+        """Return positions of the kernels to time, or of the one to take.
+
+        Args:
+            product: The product.
+            kernels: Candidates.
+            fusible: Whether Inductor can fuse what follows the product into Triton's kernels; behind a call
+                of the library it is a kernel of its own.
+        """
         of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
+        alone_s = unfused_seconds(product, self.sms) if fusible else 0.0
+        extra_s = np.where([each.backend == "torch" for each in kernels], alone_s, 0.0)
+        seconds = self._predicted(product, kernels) + extra_s
         chosen = choose_to_time(seconds, of_library, self.keep)
         if len(chosen) == 1:
             return chosen
         known = self.timings.known(product, self.platform)
         if all(kernels[i] in known for i in chosen):
             count("products answered by the store", 1)
-            alike = even_out({i: known[kernels[i]] for i in chosen})
+            alike = even_out({i: known[kernels[i]] + float(extra_s[i]) for i in chosen})
             return [min(alike, key=alike.__getitem__)]
         return chosen
 
@@ -105,7 +116,8 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
-        kept = self.plan.choose(product, [kernel for _, kernel in known]) if known else []
+        fusible = is_fusible(V.graph.current_node)
+        kept = self.plan.choose(product, [kernel for _, kernel in known], fusible=fusible) if known else []
         count("products", 1)
         count("candidates", len(choices))
         count("unknown templates", len(unknown))

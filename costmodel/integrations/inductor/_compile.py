@@ -148,18 +148,10 @@ class Backend:
 
     @contextmanager
     def _applied(self) -> Iterator[None]:
-        with on_part(self._sms), applied(self._for_part()):
-            yield
-
-    def _for_part(self) -> SmPlan:
-        """Return the plan for this part, on which the current stream is."""
-        here = platform_here()
-        if here.sms_granted != self._sms:
-            raise CostModelError(
-                f"The driver must grant {self._sms} SMs to compile for them, but granted {here.sms_granted}. "
-                f"Ask for sms={here.sms_granted}."
-            )
-        return replace(self._plan, platform=replace_fields(here, sms_requested=self._sms))
+        with on_part(self._sms):
+            granted = replace_fields(platform_here(), sms_requested=self._sms)  # the driver may round up
+            with applied(replace(self._plan, platform=granted)):
+                yield
 
 
 def _checked(sms: int | Sequence[int] | None) -> list[int]:

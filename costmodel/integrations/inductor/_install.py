@@ -1,7 +1,8 @@
 """Puts a plan into Inductor, for a while or until it is taken out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +21,10 @@ _OPTIONS = {
     "autotune_local_cache": False,
     "autotune_remote_cache": False,
 }
+
+
+# Milliseconds of candidates, by plan, product and candidates.
+_timed: dict[tuple[Any, ...], list[float]] = {}
 
 
 @contextmanager
@@ -41,12 +46,8 @@ def _hook_up(selector: Any) -> None:
     """Add what Inductor calls as it selects; it does nothing in a thread without a plan."""
     if _take_first not in selector.preprocessing_fns:
         selector.preprocessing_fns.append(_take_first)
-    if _save not in selector.feedback_saver_fns:
-        selector.feedback_saver_fns.append(_save)
-    if "update_local_cache" not in vars(selector):
-        usual = selector.update_local_cache
-        # With its cache switched off, Inductor still overwrites the file of timings on the whole GPU.
-        selector.update_local_cache = lambda timings: None if _plan() else usual(timings)
+    if "lookup" not in vars(selector):
+        selector.lookup = partial(_look_up, selector.lookup)
 
 
 def _plan() -> SmPlan | None:
@@ -65,16 +66,37 @@ def _take_first(choices: list[Any]) -> list[Any]:
     return (of_library or choices)[:1]
 
 
-def _save(milliseconds: dict[Any, float], operator: str, *_: Any) -> None:
-    """Keep what Inductor timed, then give candidates that are alike the same time: the first is taken."""
+def _look_up(
+    usual: Callable[..., dict[Any, float]],
+    choices: Sequence[Any],
+    operator: str,
+    inputs: str,
+    benchmark: Callable[[Any], dict[Any, float]] | None,
+    **others: Any,
+) -> dict[Any, float]:
+    """Return milliseconds of candidates, timed once in this process by each plan.
+
+    It takes the place of Inductor's own file of timings, which knows no SMs, where a thread has a plan. What
+    is really timed goes into the plan's store. Candidates that are alike get the same time, so that the first
+    of them is taken.
+    """
     plan = _plan()
     if plan is None:
-        return
-    count("rounds of timing", 1)
-    count("candidates timed", len(milliseconds))
-    for product, seconds in _by_product(milliseconds, operator).items():
-        plan.timings.keep(product, plan.platform, seconds)
-    milliseconds.update(even_out(milliseconds))
+        return usual(choices, operator, inputs, benchmark, **others)
+    names = tuple(each.hash_key() for each in choices)
+    asked = operator, inputs, torch.get_float32_matmul_precision(), names, *others.values()
+    key = plan.identity, *asked
+    if key not in _timed:
+        if benchmark is None:  # asked before anything is compiled
+            return {}
+        milliseconds = benchmark(choices)
+        count("rounds of timing", 1)
+        count("candidates timed", len(milliseconds))
+        for product, seconds in _by_product(milliseconds, operator).items():
+            plan.timings.keep(product, plan.platform, seconds)
+        alike = even_out({each: milliseconds[each] for each in choices})
+        _timed[key] = [alike[each] for each in choices]
+    return dict(zip(choices, _timed[key], strict=True))
 
 
 def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, dict[Any, float]]:
