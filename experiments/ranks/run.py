@@ -64,7 +64,7 @@ def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], 
                 rank.wait()
     timed = [each["timed"] for each in told]
     known_at = max(each["last_timed"] for each in told)
-    takers = [each for each in told if not each["timed"]]
+    takers = [each for each in told if not each["timed"]] if any(timed) else []
     row = {
         "store": name,
         "choices": len({tuple(each["best"]) for each in told}),
