@@ -132,7 +132,7 @@ USAGE = Table(
     Column("process", _TEXT, primary_key=True),
     Column("stage", _TEXT, primary_key=True),
     Column("place", _TEXT, primary_key=True),  # what it is done on
-    Column("at", _TIME, primary_key=True),
+    Column("at", _TIME, primary_key=True, index=True),
     Column("places", _WHOLE, nullable=False),
     Column("waiting", _WHOLE, nullable=False),
     Column("done", _WHOLE, nullable=False),
