@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Group = Literal["workload", "platform", "config", "launch", "ir"]
+Group = Literal["workload", "platform", "config", "launch", "ir", "compiled"]
 Tag = Literal[
     "lower_bound",  # log2 of a lower bound on the latency in seconds
     "component_time",  # log2 of the time of one resource over that bound

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.columns import Column
+from costmodel.features._compiled import compiled_features
 from costmodel.features._config import CONFIG_COLUMNS
 from costmodel.features._data_facts import data_features
 from costmodel.features._facts import (
@@ -34,6 +35,7 @@ from costmodel.features._platform import (
 from costmodel.features._table import FeatureTable, in_columns
 from costmodel.features._times import Work
 from costmodel.features._workload import WORKLOAD_COLUMNS, workload_values
+from costmodel.kernels._machine_code import MachineCode
 from costmodel.kernels._read_facts import ReadFacts
 from costmodel.records._candidate import Candidate, ConfigBatch
 from costmodel.records._platform import Platform
@@ -54,12 +56,14 @@ def extract(
     platforms: Sequence[Platform],
     launches: Launches = "estimated",
     read: Mapping[str, ReadFacts] | None = None,
+    compiled: Mapping[str, MachineCode] | None = None,
 ) -> FeatureTable:
     """Features of ``candidates[i]`` on ``platforms[i]`` in row i.
 
     Behind ``COLUMNS`` are, by name, those of the families among the candidates, see ``_parameters``, and
-    ``DATA_COLUMNS`` if any launch says what data decide, see ``_data_facts``, and ``READ_COLUMNS`` if asked
-    for. Objects that repeat are looked at once, so pass the same object rather than equal copies.
+    ``DATA_COLUMNS`` if any launch says what data decide, see ``_data_facts``, and ``READ_COLUMNS`` and
+    ``COMPILED_COLUMNS`` if asked for. Objects that repeat are looked at once, so pass the same object rather
+    than equal copies.
 
     Args:
         candidates: What would run. Nothing is lowered.
@@ -70,6 +74,8 @@ def extract(
             candidates, NaN for those that were never lowered.
         read: What was read of kernels, by candidate id; then the table has the group ``ir``, which is NaN for
             those of which nothing was.
+        compiled: What was made of kernels, by candidate id; then the table has the group ``compiled``, which
+            is NaN for those that were not.
 
     Raises:
         ValueError: The sequences differ in length.
@@ -90,6 +96,9 @@ def extract(
         facts_of = [read.get(candidate.candidate_id) for candidate in kernels]
         of_read = extract_read([facts_of[i] for i in row], platforms)
         own = _by_name(own, (of_read.columns, of_read.values))
+    if compiled is not None:
+        code_of = [compiled.get(candidate.candidate_id) for candidate in kernels]
+        own = _by_name(own, compiled_features([code_of[i] for i in row], launched))
     own_columns, own_values = own
     return FeatureTable(np.hstack([stacked(columns, len(row)), own_values]), COLUMNS + own_columns)
 
@@ -224,9 +233,13 @@ class KnownFeatures:
 def extract_in_chunks(
     chunks: Iterable[tuple[Sequence[Candidate], Sequence[Platform]]],
     read: Mapping[str, ReadFacts] | None = None,
+    compiled: Mapping[str, MachineCode] | None = None,
 ) -> KnownFeatures:
     """Return what ``extract`` gives of all rows, made of the candidates and platforms of some at once."""
-    parts = [_known(extract(candidates, platforms, read=read)) for candidates, platforms in chunks]
+    parts = [
+        _known(extract(candidates, platforms, read=read, compiled=compiled))
+        for candidates, platforms in chunks
+    ]
     own = {column for part in parts for column in part.columns[len(COLUMNS) :]}
     columns = COLUMNS + tuple(sorted(own, key=lambda column: column.name))
     found = KnownFeatures(columns, sum(part.size for part in parts))

@@ -217,7 +217,7 @@ class Committee(Stack):
     def for_columns(cls, columns: Sequence[Column], seed: int) -> Self:
         """Trees for the score, which choose best; trees and kernel ridge, which also tell the latency."""
         seeds = range(_SCORERS * seed, _SCORERS * (seed + 1))  # committees of different seeds share no member
-        trees = XGBoostLearner.for_columns(columns, seed)
+        trees = XGBoostLearner.of_many_tasks(columns, seed)
         scorers = (XGBoostScorer.for_columns(columns, each) for each in seeds)
         return cls((KernelRidge.for_columns(columns, seed), trees, *scorers), positions(columns, "workload"))
 

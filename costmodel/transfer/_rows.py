@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from costmodel.dataset.table._dataset import Dataset
+    from costmodel.kernels._machine_code import MachineCode
     from costmodel.kernels._read_facts import ReadFacts
 
 _ROWS = 2**17  # at once, whose features take 0.1 GB, and several times that while they are made
@@ -43,7 +44,11 @@ class LearningRows:
 
     @classmethod
     def of(
-        cls, dataset: "Dataset", at_once: int = _ROWS, read: "Mapping[str, ReadFacts] | None" = None
+        cls,
+        dataset: "Dataset",
+        at_once: int = _ROWS,
+        read: "Mapping[str, ReadFacts] | None" = None,
+        compiled: "Mapping[str, MachineCode] | None" = None,
     ) -> "LearningRows":
         """Extract the features of every row, ``at_once`` rows at a time.
 
@@ -51,9 +56,10 @@ class LearningRows:
             dataset: The dataset.
             at_once: Rows at a time.
             read: What was read of kernels, by candidate id; see ``extract``.
+            compiled: What was made of them, likewise.
         """
         rows = dataset.rows
-        features = extract_in_chunks(_chunks(dataset, at_once), read)
+        features = extract_in_chunks(_chunks(dataset, at_once), read, compiled)
         return cls(rows, features, rows["latency_s"].to_numpy(dtype=np.float64), rows["task"].to_numpy())
 
     @cached_property

@@ -22,11 +22,14 @@ from costmodel.evaluation._cross_validate import Results, table_of
 from costmodel.evaluation._judge import (
     RANDOM,
     WHOLE_DEVICE,
+    FewShot,
     judge_tasks,
+    measure_in_turn,
     tested_tasks,
     whole_device_latency,
 )
 from costmodel.evaluation._sides import join
+from costmodel.evaluation._statistics import table_by_shots
 from costmodel.files import write_json
 from costmodel.records import Workload
 from costmodel.records._identity import content_id
@@ -77,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     told = tomllib.loads(args.recipes.read_text(encoding="utf-8"))
     recipes = {name: Recipe(**fields) for name, fields in told.items()}
-    report = judge(recipes, part_of_pool(args.part), args.models)
+    few_shot = FewShot(tuple(args.shots)) if args.shots else None
+    report = judge(recipes, part_of_pool(args.part), args.models, few_shot)
     found = {"part": args.part, "recipes": told, **described(report)}
-    print(as_markdown(found))
+    print(shots_as_markdown(found) if few_shot else as_markdown(found))
     if args.json:
         write_json(args.json, rounded(found, 4))
 
@@ -89,6 +93,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=list(PARTS), help="part of the pool to judge on")
     parser.add_argument("recipes", type=Path, help="TOML with a table for each; the first is the baseline")
+    parser.add_argument("--shots", type=int, nargs="*", help="judge the best of so many measurements, too")
     parser.add_argument("--models", type=Path, help="folder to keep fitted models in, and to take them from")
     parser.add_argument("--json", type=Path, help="file to write")
     return parser.parse_args(argv)
@@ -109,12 +114,17 @@ def rows_of(data: tuple[str, ...]) -> LearningRows:
     )
 
 
-def judge(recipes: Mapping[str, Recipe], judged: Dataset, kept: Path | None) -> EvaluationReport:
+def judge(
+    recipes: Mapping[str, Recipe], judged: Dataset, kept: Path | None, few_shot: FewShot | None = None
+) -> EvaluationReport:
     """Judge each fit of each recipe on all tasks, beside a random choice and that of the whole device."""
     data, results, seconds = LearningRows.of(judged), Results(), dict.fromkeys(recipes, 0.0)
     rows = data.rows.assign(whole_device=select_whole_device(data.rows))
     whole_s = whole_device_latency(rows)
-    results.add_references(list(tested_tasks(rows)), whole_s, None, np.zeros(len(rows)))
+    # What is measured first of equals follows from the ids of the candidates, which are hashes.
+    ids, place = np.unique(judged.columns.ids, return_inverse=True)
+    draws = place[rows["candidate"]] / len(ids)
+    results.add_references(list(tested_tasks(rows)), whole_s, few_shot, draws)
     for name, recipe in recipes.items():
         for seed in range(recipe.seeds):
             start = time.perf_counter()
@@ -123,9 +133,16 @@ def judge(recipes: Mapping[str, Recipe], judged: Dataset, kept: Path | None) -> 
             assert model.metadata.columns == tuple(column.name for column in data.features.columns)
             prediction = data.predict(model.model, np.arange(len(rows)))
             results.tasks.extend({**task, "run": seed} for task in judge_tasks(name, prediction, rows))
+            for task in tested_tasks(rows) if few_shot else ():
+                X, latency_s, adapt = data.features[task.at], task.latency_s, model.model.adapt
+                turns = measure_in_turn(model.model, adapt, X, latency_s, plan=few_shot, draws=draws[task.at])
+                results.add_shots(name, seed, task, turns)
             print(f"{name}, seed {seed}: {seconds[name]:.0f} s", file=sys.stderr)
-    tasks = table_of(results.tasks, [RANDOM, WHOLE_DEVICE, *recipes])
-    return EvaluationReport(tasks, "sampled pool", seconds, baseline=next(iter(recipes)))
+    names = [RANDOM, WHOLE_DEVICE, *recipes]
+    tasks, shots = table_of(results.tasks, names), table_of(results.shots, names)
+    return EvaluationReport(
+        tasks, "sampled pool", seconds, baseline=next(iter(recipes)), shots=shots, few_shot=few_shot
+    )
 
 
 def described(report: EvaluationReport) -> dict[str, Any]:
@@ -139,6 +156,7 @@ def described(report: EvaluationReport) -> dict[str, Any]:
         "against": [_only(each, "learner", "score_at_1") for each in report.against()],
         "by_sms": _by(tasks, "sms_granted"),
         "by_family": _by(tasks, "family"),
+        "by_shots": table_by_shots(report).to_dict("records"),
         "seconds": dict(report.seconds),
     }
 
@@ -162,6 +180,21 @@ def as_markdown(found: Mapping[str, Any]) -> str:
     rows = [[entry["learner"], *_cells(entry, small, against)] for entry in found["all"]]
     header = ["recipe", "Score@1", "of each seed", "median", "10th percentile", "gap", "gap on 8 to 32 SMs"]
     return markdown_table([*header, "latency error", "against the first"], rows)
+
+
+def shots_as_markdown(found: Mapping[str, Any]) -> str:
+    """Score of the best measured, gap recovered and latency error, by number of measurements."""
+    rows = [
+        [
+            entry["learner"],
+            f"{entry['shots']}",
+            _number(entry["score_after"], ".3f"),
+            _number(entry["gap_recovered"], ".2f"),
+            _number(entry["latency_error"], ".1%"),
+        ]
+        for entry in found["by_shots"]
+    ]
+    return markdown_table(["recipe", "measured", "best of them", "gap", "latency error"], rows)
 
 
 def _cells(entry: Mapping[str, Any], small: Mapping[str, float], against: Mapping[str, Any]) -> list[str]:

@@ -156,6 +156,21 @@ class XGBoostLearner(BoostedTrees):
         """Bound to these columns."""
         return cls(baseline_column=position(columns, "lower_bound"), seed=seed)
 
+    @classmethod
+    def of_many_tasks(cls, columns: Sequence[Column], seed: int) -> Self:
+        """Larger trees, which err less where hundreds of operators are known (experiments/LOG.md)."""
+        return cls(
+            baseline_column=position(columns, "lower_bound"),
+            rounds=200,
+            depth=8,
+            learning_rate=0.1,
+            column_share=1.0,
+            split_share=1 / 3,
+            row_share=0.5,
+            min_child_weight=30.0,
+            seed=seed,
+        )
+
     def predict(self, X: FloatArray) -> Prediction:
         """Latency, and -log latency as score."""
         log_latency = self._margin(X) + lower_bound(X, self.baseline_column)
