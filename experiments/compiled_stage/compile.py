@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, MachineCode | None] = {}
     with tempfile.TemporaryDirectory() as folder:
-        todo = list(islice(_candidates(args.places, Path(folder)), args.shard[0], None, args.shard[1]))
+        every = _candidates(args.places, Path(folder), args.every)
+        todo = list(islice(every, args.shard[0], None, args.shard[1]))
         engine = start_build_workers((MetaSchedule(),), "cuda", ARCHITECTURE, args.workers, Path(folder))
         try:
             _compile(todo, engine, end, found, args.out / f"machine_code_{args.shard[0]}.parquet")
@@ -104,11 +105,11 @@ def write(found: Mapping[str, MachineCode | None], file: Path) -> None:
     pq.write_table(pa.table(columns), file, compression="zstd", compression_level=19)
 
 
-def _candidates(places: Sequence[str], scratch: Path) -> Iterator[tuple[Candidate, Path]]:
+def _candidates(places: Sequence[str], scratch: Path, every: int) -> Iterator[tuple[Candidate, Path]]:
     """The kernels of each place, one of each workload in turn, and where they are built."""
     for place in places:
         folder, _, config = place.partition(":")
-        by_workload = list(_drawn(Path(folder), config) if config else _recorded(place))
+        by_workload = list(_drawn(Path(folder), config) if config else _recorded(place))[::every]
         built = CampaignFolder(Path(folder)).kernels / ARCHITECTURE if config else scratch
         built.mkdir(parents=True, exist_ok=True)
         for turn in range(max(map(len, by_workload), default=0)):
@@ -136,6 +137,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=540.0)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1, help="take each of so many workloads")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="I/N: each Nth kernel from I on")
     return parser.parse_args(argv)
 
