@@ -20,6 +20,7 @@ from costmodel.kernels._machine_code import MACHINE_CODE_FACTS, MachineCode
 
 # Operations of a thread: its part of a product of a warp on Tensor Cores (m16n8k16), and a multiplication.
 _TENSOR_FLOPS, _MULTIPLY_ADD_FLOPS = 128.0, 2.0
+_REGISTER_UNIT = 8  # in which a thread gets registers
 _LANES = 128  # that an SM starts in a clock, one warp for each scheduler
 
 
@@ -42,8 +43,10 @@ class CompiledRows:
     @cached_property
     def occupancy(self) -> Occupancy:
         """How blocks fill the granted SMs, by the registers that they have."""
-        launches = {**self.launched.launches, "registers": self["registers"][:, None]}
-        return occupancy_of(launches, self.launched.limits)
+        launches, limits = self.launched.launches, self.launched.limits
+        given = _REGISTER_UNIT * np.ceil(self["registers"] / _REGISTER_UNIT)
+        registers = np.broadcast_to(given[:, None], launches["blocks"].shape)
+        return occupancy_of(launches, limits, registers)
 
     def dominant(self, values: FloatArray) -> FloatArray:
         """``(n,)`` of ``(n, l)`` values: those of the launch that takes longest, as decisions tell."""

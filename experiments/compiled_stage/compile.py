@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 import costmodel
 from costmodel.collector._build import build_or_read
 from costmodel.collector._builders import start_build_workers
 from costmodel.collector.campaign._config import find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.kernels._machine_code import MACHINE_CODE_FACTS, MachineCode, machine_code
+from costmodel.dataset._machine_code import write_machine_code
+from costmodel.kernels._machine_code import MachineCode, machine_code
 from costmodel.kernels.metaschedule._source import MetaSchedule, compile_module, open_space
 from costmodel.kernels.metaschedule._tvm_start import make_target
 from costmodel.records._candidate import Candidate
@@ -36,14 +35,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile until all is counted or the time is up, and print how many kernels there are of each place."""
     args = parse(argv)
     end = time.monotonic() + args.seconds
-    args.out.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)  # of each shard, its own
     found: dict[str, MachineCode | None] = {}
     with tempfile.TemporaryDirectory() as folder:
         every = _candidates(args.places, Path(folder), args.every)
         todo = list(islice(every, args.shard[0], None, args.shard[1]))
         engine = start_build_workers((MetaSchedule(),), "cuda", ARCHITECTURE, args.workers, Path(folder))
         try:
-            _compile(todo, engine, end, found, args.out / f"machine_code_{args.shard[0]}.parquet")
+            _compile(todo, engine, end, found, args.out)
         finally:
             engine.close()
     ran = sum(each is not None for each in found.values())
@@ -57,7 +56,7 @@ def _compile(
     engine: Any,
     end: float,
     found: dict[str, MachineCode | None],
-    file: Path,
+    out: Path,
 ) -> None:
     """Keep all workers busy until nothing is left to do or the time is up."""
     left, running = iter(todo), dict[Future[MachineCode | None], str]()
@@ -72,10 +71,14 @@ def _compile(
         for job in done:
             found[running.pop(job)] = None if job.exception() else job.result()
         if time.monotonic() > saved + SAVE_S:
-            write(found, file)
+            _write(found, out)
             saved = time.monotonic()
             print(f"{len(found)} of {len(todo)}", flush=True)
-    write(found, file)
+    _write(found, out)
+
+
+def _write(found: Mapping[str, MachineCode | None], out: Path) -> None:
+    write_machine_code(out, {id_: each for id_, each in found.items() if each is not None})
 
 
 def count(candidate: Candidate, folder: Path) -> MachineCode | None:
@@ -94,15 +97,6 @@ def _cubin(candidate: Candidate) -> bytes:
     module = open_space(candidate.workload, "cuda").schedule(candidate.config).mod
     source = str(compile_module(module, target).mod.imports[0].inspect_source("cuda"))
     return bytes(nvcc.compile_cuda(source, target_format="cubin", arch=str(target.arch), compiler="nvrtc"))
-
-
-def write(found: Mapping[str, MachineCode | None], file: Path) -> None:
-    """Write a row for each kernel that was built, by candidate id."""
-    rows = [(id_, each) for id_, each in sorted(found.items()) if each is not None]
-    columns: dict[str, Any] = {"candidate_id": [id_ for id_, _ in rows]}
-    for name in MACHINE_CODE_FACTS:
-        columns[name] = pa.array([int(getattr(each, name)) for _, each in rows], pa.int32())
-    pq.write_table(pa.table(columns), file, compression="zstd", compression_level=19)
 
 
 def _candidates(places: Sequence[str], scratch: Path, every: int) -> Iterator[tuple[Candidate, Path]]:

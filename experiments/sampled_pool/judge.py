@@ -44,6 +44,8 @@ from kit.results import markdown_table, rounded
 POOL = "sampled-sm-budgets"
 # Of the list of the campaign. What learns from the pool learns from the first part, whatever it is judged on.
 PARTS = {"learn": slice(0, 64), "choose": slice(64, 112), "report": slice(112, 160)}
+# Another pool, on which nothing was decided: measured after the report part had been looked at.
+FRESH = Path(__file__).parent / "fresh"
 SMALL = 32  # SMs up to which a part of a device is called small
 
 
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the options."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=list(PARTS), help="part of the pool to judge on")
+    parser.add_argument("part", choices=[*PARTS, FRESH.name], help="part of the pool, or pool, to judge on")
     parser.add_argument("recipes", type=Path, help="TOML with a table for each; the first is the baseline")
     parser.add_argument("--shots", type=int, nargs="*", help="judge the best of so many measurements, too")
     parser.add_argument("--models", type=Path, help="folder to keep fitted models in, and to take them from")
@@ -100,7 +102,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def part_of_pool(part: str) -> Dataset:
-    """The measurements of one part of the pool."""
+    """The measurements of one part of the pool, or of the fresh one."""
+    if part == FRESH.name:
+        return costmodel.load_dataset(FRESH)
     pool = costmodel.load_dataset(POOL)
     names = find_campaign(POOL).workloads[PARTS[part]]
     return with_rows(pool, np.isin(pool.measured_workloads, names))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # judge.sh PART RECIPES [OPTIONS]: judge the recipes of RECIPES.toml (judge: ten minutes of a core, or intervals: four)
-# on a part, choose or report.
+# on a part, choose or report, or on the fresh pool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=experiments/sampled_pool

@@ -1,0 +1,135 @@
+"""Judge the choice of a kernel where the most promising ones are compiled and looked at before.
+
+The shortlist is of the model of experiments/sampled_pool, which knows decisions alone; what chooses from it
+has learned from machine code, too. See README.md here.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from costmodel.arrays import FloatArray
+from costmodel.dataset import Dataset, load_dataset
+from costmodel.dataset._machine_code import load_machine_code
+from costmodel.dataset.splits._folds import select_whole_device
+from costmodel.evaluation import EvaluationReport
+from costmodel.evaluation._cross_validate import Results, table_of
+from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, judge_tasks, tested_tasks, whole_device_latency
+from costmodel.evaluation._sides import join
+from costmodel.files import write_json
+from costmodel.kernels._machine_code import MachineCode
+from costmodel.learners._base import Prediction
+from costmodel.transfer import LearningRows, make_model
+from costmodel.transfer._base import TransferModel
+
+sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "sampled_pool"))
+from budgets import with_rows
+from judge import FRESH, POOL, Recipe, as_markdown, described, part_of_pool
+from kit.results import rounded
+
+DECIDED = Recipe("committee", ("wide-sm-budgets", "sampled-sm-budgets"))
+# What the model of machine code learns from: the pool's parts but the one that is judged.
+LEARNED = {"choose": ("learn", "report"), "fresh": ("learn", "choose", "report")}
+SHORTLISTS = (4, 8, 16)
+STACK_BYTES = 64.0  # of a thread, above which the simplest rule takes no kernel
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Judge the shortlists on a part, and print how good they are beside the whole-device choice."""
+    args = parse(argv)
+    report = judge(args.part, args.seeds, args.models)
+    found = {"part": args.part, "learned_from": LEARNED[args.part], **described(report)}
+    print(as_markdown(found))
+    if args.json:
+        write_json(args.json, rounded(found, 4))
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the options."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=list(LEARNED), help="part of the pool, or pool, to judge on")
+    parser.add_argument("--seeds", type=int, default=3, help="fits of each model")
+    parser.add_argument("--models", type=Path, help="folder of fitted models of experiments/sampled_pool")
+    parser.add_argument("--json", type=Path, help="file to write")
+    return parser.parse_args(argv)
+
+
+def compiled(part: str) -> tuple[Dataset, dict[str, MachineCode]]:
+    """The kernels of a part whose machine code was counted, with the counts."""
+    code = load_machine_code(load_dataset(FRESH if part == FRESH.name else POOL))
+    pool = part_of_pool(part)
+    known = np.array([each in code for each in pool.columns.ids])
+    return with_rows(pool, known[pool.measurements["candidate"].to_numpy()]), code
+
+
+def judge(part: str, seeds: int, kept: Path | None) -> EvaluationReport:
+    """Judge each way to choose, with all fits, beside a random choice and that of the whole device."""
+    judged, code = compiled(part)
+    data = LearningRows.of(judged, compiled=code)
+    decided = LearningRows.of(judged)
+    learned = [compiled(each) for each in LEARNED[part]]
+    history = LearningRows.of(
+        join([each for each, _ in learned]), compiled={k: v for _, found in learned for k, v in found.items()}
+    )
+    rows = data.rows.assign(whole_device=select_whole_device(data.rows))
+    everything = np.arange(len(rows))
+    results = Results()
+    results.add_references(list(tested_tasks(rows)), whole_device_latency(rows), None, np.zeros(len(rows)))
+    seconds: dict[str, float] = {}
+    stack_bytes = _stack_bytes(judged, code)
+    for seed in range(seeds):
+        start = time.perf_counter()
+        before = decided.predict(DECIDED.fitted(seed, kept).model, everything)
+        after = data.predict(_fitted(history, data, seed), everything)
+        for name, prediction in _choices(before, after, rows, stack_bytes).items():
+            results.tasks.extend({**task, "run": seed} for task in judge_tasks(name, prediction, rows))
+            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+        print(f"seed {seed}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    tasks = table_of(results.tasks, [RANDOM, WHOLE_DEVICE, *seconds])
+    return EvaluationReport(tasks, "sampled pool, compiled", seconds, baseline=next(iter(seconds)))
+
+
+def _fitted(history: LearningRows, data: LearningRows, seed: int) -> TransferModel:
+    assert history.features.columns == data.features.columns
+    model = make_model("committee", history.features.columns, seed)
+    return history.fit(model, np.arange(len(history.rows)))
+
+
+def _choices(
+    before: Prediction, after: Prediction, rows: pd.DataFrame, stack_bytes: FloatArray
+) -> dict[str, Prediction]:
+    """What each way to choose says, the way that compiles nothing first."""
+    found = {
+        "nothing compiled": before,
+        "no kernel with more than 64 B of stack": Prediction(
+            np.where(stack_bytes > STACK_BYTES, -np.inf, before.score), before.latency_s
+        ),
+    }
+    place = _places(before.score, rows)
+    for size in SHORTLISTS:
+        chosen = np.where(place < size, after.score, -np.inf)
+        found[f"the first {size} compiled"] = Prediction(chosen, after.latency_s)
+    return found | {"all compiled": after}
+
+
+def _places(score: FloatArray, rows: pd.DataFrame) -> FloatArray:
+    """``(n,)`` place of each kernel in the order of its task, from 0 on."""
+    ranks = pd.Series(-score).groupby(rows["task"].to_numpy()).rank(method="first")
+    return np.asarray(ranks.to_numpy(dtype=np.float64) - 1.0)
+
+
+def _stack_bytes(judged: Dataset, code: dict[str, MachineCode]) -> FloatArray:
+    """``(n,)`` local memory of a thread, of each row's kernel."""
+    of_kernel = {id_: each.stack_bytes for id_, each in code.items()}
+    bytes_ = np.array([of_kernel.get(each, np.nan) for each in judged.columns.ids])
+    return np.asarray(bytes_[judged.rows["candidate"].to_numpy()])
+
+
+if __name__ == "__main__":
+    main()
