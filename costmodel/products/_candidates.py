@@ -67,14 +67,17 @@ _SHARED_BYTES, _REGISTERS = 232448, 65536
 _TOLD, _UNTOLD = 4, 2  # of cuBLASLt's list
 
 
-def list_candidates(product: Product, sms: int, whole: int) -> list[Kernel]:
+def list_candidates(product: Product, sms: int, whole: int, offered: Sequence[Kernel] = ()) -> list[Kernel]:
     """List the candidates of a product.
 
     Args:
         product: The product.
         sms: SMs that are granted.
         whole: SMs of the device: a library that has them all need not be told.
+        offered: cuBLASLt's algorithms, where they are known.
     """
+    if offered:
+        return [Kernel("torch"), *offered, *list_tiled(product, sms)]
     is_part = sms < whole
     library = [Kernel("cublaslt", "told", position=i) for i in range(_TOLD)] if is_part else []
     library += [Kernel("cublaslt", position=i) for i in range(_UNTOLD if is_part else _TOLD)]

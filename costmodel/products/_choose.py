@@ -30,7 +30,9 @@ class Choice(NamedTuple):
     high_s: float
 
 
-def choose(product: Product, sms: int | None = None, device: str = H100) -> Choice:
+def choose(
+    product: Product, sms: int | None = None, device: str = H100, offered: tuple[Kernel, ...] = ()
+) -> Choice:
     """Return the kernel that is expected to be the fastest, of all back ends.
 
     A question that was asked before is answered from memory, in about a microsecond.
@@ -39,6 +41,9 @@ def choose(product: Product, sms: int | None = None, device: str = H100) -> Choi
         product: The product.
         sms: SMs that are granted. Default: all that the device has.
         device: Name of the device.
+        offered: Algorithms that cuBLASLt's heuristics offer, by ``describe_algorithm``. Who runs it can ask
+            in some 30 microseconds; the choice is much better for it. Default: the first of its list,
+            whatever they are.
 
     Raises:
         CostModelError: The product is none, the device is unknown, or it has fewer SMs.
@@ -47,22 +52,29 @@ def choose(product: Product, sms: int | None = None, device: str = H100) -> Choi
         >>> choose(Product(8, 4096, 4096), sms=32).seconds < 1e-4
         True
     """
-    return _ranked(product, sms, device)[0]
+    return _ranked(product, sms, device, offered)[0]
 
 
-def top(product: Product, sms: int | None = None, device: str = H100, count: int = 3) -> tuple[Choice, ...]:
+def top(
+    product: Product,
+    sms: int | None = None,
+    device: str = H100,
+    offered: tuple[Kernel, ...] = (),
+    count: int = 3,
+) -> tuple[Choice, ...]:
     """Return the kernels to measure, the fastest expected first.
 
     Args:
         product: The product.
         sms: SMs that are granted. Default: all that the device has.
         device: Name of the device.
+        offered: See ``choose``.
         count: How many at most.
 
     Raises:
         CostModelError: See ``choose``.
     """
-    return _ranked(product, sms, device)[: check_whole("count", count, 1)]
+    return _ranked(product, sms, device, offered)[: check_whole("count", count, 1)]
 
 
 def explain(product: Product, sms: int | None = None, device: str = H100) -> str:
@@ -77,7 +89,7 @@ def explain(product: Product, sms: int | None = None, device: str = H100) -> str
         CostModelError: See ``choose``.
     """
     best: dict[tuple[str, str], Choice] = {}
-    for choice in _ranked(product, sms, device):
+    for choice in _ranked(product, sms, device, ()):
         best.setdefault((choice.kernel.backend, choice.kernel.kind), choice)
     lines = [
         f"{product.m} x {product.n} x {product.k} {product.dtype} {product.layout} on {sms or 'all'} SMs"
@@ -101,11 +113,13 @@ def name_kernel(kernel: Kernel) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def _ranked(product: Product, sms: int | None, device: str) -> tuple[Choice, ...]:
+def _ranked(
+    product: Product, sms: int | None, device: str, offered: tuple[Kernel, ...]
+) -> tuple[Choice, ...]:
     model = shipped_products()
     whole = int(model.sms[model.place_of(device)])
     granted = whole if sms is None else check_whole("sms", sms, 1)
-    kernels = list_candidates(check_product(product), granted, whole)
+    kernels = list_candidates(check_product(product), granted, whole, offered)
     seconds, low, high = model.predict(product, kernels, granted, device)
     order = np.argsort(seconds, kind="stable").tolist()
     return tuple(Choice(kernels[i], float(seconds[i]), float(low[i]), float(high[i])) for i in order)

@@ -22,7 +22,8 @@ class Rates(NamedTuple):
     """What a GPU sustains on one kind of operands.
 
     Attributes:
-        flops_per_sm: Operations a second of an SM with the largest tiles.
+        flops_per_sm: Operations a second of an SM when few compute.
+        flops_per_s: Operations a second of all together: power lowers the clock.
         l2_bytes_per_sm: Bytes a second from L2 to an SM.
         l2_bytes_per_s: Bytes a second from L2 to all.
         memory_bytes_per_s: Bytes a second of device memory.
@@ -34,6 +35,7 @@ class Rates(NamedTuple):
     """
 
     flops_per_sm: float
+    flops_per_s: float
     l2_bytes_per_sm: float
     l2_bytes_per_s: float
     memory_bytes_per_s: float
@@ -45,9 +47,10 @@ class Rates(NamedTuple):
 
 
 _SHARED_BYTES, _REGISTERS, _MOST_WARPS = 232448, 65536, 64  # of an SM of Hopper
-# A program's share of the matrix units: two warpgroups saturate them, and tiles of less than 64 rows do not
-# reach Hopper's instructions for groups of warps.
-_NARROW, _FULL_TILE = 0.5, 128 * 128
+_OVERLAPPED = 0.3  # of the ends of a tile, where the next is asked for while one is written
+# Tiles of less than 64 rows do not reach Hopper's instructions for groups of warps, and shared memory does
+# not feed those that are narrower than 32.
+_NARROW, _FULL_WIDTH = 0.6, 32
 # Products that are run again find most of what fits into L2 there; of what does not, L2 still spares much.
 _RESIDENT, _STAYED, _MOST_AGAIN = 0.7, 0.15, 4
 # Tiles of a library on operands of 16 bits, with the slabs that it has in flight and its warps; it takes the
@@ -103,12 +106,14 @@ class _Launch(NamedTuple):
     programs_per_sm: FloatArray
     group_m: FloatArray
     is_shared: FloatArray  # whether slabs are shared out, not tiles
+    overlaps: FloatArray  # whether a tile is written while the next is asked for
 
 
 def _numbers(kernel: Kernel) -> tuple[int, ...]:
     is_shared = kernel.kind == "stream-k" or kernel.splits == 0
     per_sm = kernel.programs_per_sm or int(is_shared)
-    return (*kernel[2:7], max(kernel.splits, 1), per_sm, kernel.group_m, is_shared)
+    overlaps = kernel.backend != "triton" or kernel.programs_per_sm > 0
+    return (*kernel[2:7], max(kernel.splits, 1), per_sm, kernel.group_m, is_shared, overlaps)
 
 
 def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:
@@ -116,7 +121,7 @@ def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:
     width = OPERAND_BYTES[product.dtype]
     columns = np.array(
         [
-            (m, n, k * 2 // width, stages, warps, splits, 0, 8, 0)
+            (m, n, k * 2 // width, stages, warps, splits, 0, 8, 0, 1)
             for m, n, k, stages, warps in _LIBRARY_TILES
             for splits in _LIBRARY_SPLITS
         ],
@@ -132,16 +137,15 @@ def _terms(product: Product, launch: _Launch, sms: int, rates: Rates) -> FloatAr
     waves = _share_out(product, launch, sms)
     active = np.minimum(sms, waves.programs)
     l2_rate = np.minimum(rates.l2_bytes_per_sm, rates.l2_bytes_per_s / active)
-    compute, from_l2, waiting = _slab_seconds(product, launch, waves, rates, l2_rate)
+    flops_rate = np.minimum(rates.flops_per_sm, rates.flops_per_s / active)
+    compute, from_l2, waiting = _slab_seconds(product, launch, rates.latency_s, flops_rate, l2_rate)
 
     def slab_s(sharing: FloatArray) -> FloatArray:
         found: FloatArray = np.maximum(np.maximum(compute, from_l2) * sharing, waiting)
         return found
 
     ends, sums = _end_seconds(product, launch, waves, rates, l2_rate)
-    # A persistent program asks for the next tile while it writes one.
-    overlap = np.where((launch.programs_per_sm > 0) & (launch.is_shared == 0), 0.3, 1.0)
-    each = waves.slabs * slab_s(waves.per_sm) + overlap * ends
+    each = waves.slabs * slab_s(waves.per_sm) + np.where(launch.overlaps > 0, _OVERLAPPED, 1.0) * ends
     last = waves.slabs * slab_s(waves.per_sm_last) + ends
     walking = (waves.rounds - 1) * each + last + sums
     memory = _memory_bytes(product, launch, waves, sms, rates)
@@ -197,14 +201,14 @@ def _share_out(product: Product, launch: _Launch, sms: int) -> _Waves:
 
 
 def _slab_seconds(
-    product: Product, launch: _Launch, waves: _Waves, rates: Rates, l2_rate: FloatArray
+    product: Product, launch: _Launch, latency_s: float, flops_rate: FloatArray, l2_rate: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the seconds of a slab of a program that is alone: products, bytes, latency."""
-    filled = np.minimum(1.0, 0.25 + 0.75 * launch.block_m * launch.block_n * waves.per_sm / _FULL_TILE)
-    share = np.where(launch.block_m < 64, _NARROW, 1.0) * filled
-    compute = 2 * launch.block_m * launch.block_n * launch.block_k / (rates.flops_per_sm * share)
+    share = np.where(launch.block_m < 64, _NARROW, 1.0)
+    share = share * np.minimum(1.0, np.minimum(launch.block_m, launch.block_n) / _FULL_WIDTH)
+    compute = 2 * launch.block_m * launch.block_n * launch.block_k / (flops_rate * share)
     slab_bytes = (launch.block_m + launch.block_n) * launch.block_k * OPERAND_BYTES[product.dtype]
-    return compute, slab_bytes / l2_rate, rates.latency_s / np.maximum(launch.stages - 1, 1)
+    return compute, slab_bytes / l2_rate, latency_s / np.maximum(launch.stages - 1, 1)
 
 
 def _end_seconds(

@@ -7,10 +7,19 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
-from judge import FAMILIES, L2_BYTES
+from judge import hold_out
 from kit.results import say
 from rules import WHOLE
-from study import Learned, as_model, fit_rates, read_measured, spread_of
+from study import (
+    H100_L2_BYTES,
+    H200_L2_BYTES,
+    Learned,
+    as_model,
+    carry_to_h100,
+    fit_rates,
+    read_measured,
+    spread_of,
+)
 
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 
@@ -18,20 +27,17 @@ H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 def main() -> None:
     options = _options()
     measured = read_measured(options.measured)
-    rates = fit_rates(measured, WHOLE, L2_BYTES, 0)
-    devices = {H100: (WHOLE, rates)}
-    if options.h200:
-        devices[H200] = (WHOLE, fit_rates(read_measured(options.h200), WHOLE, L2_BYTES, 0))
+    rates = fit_rates(measured, WHOLE, H200_L2_BYTES, 0)
+    there = carry_to_h100(rates)
+    if options.other:
+        there = fit_rates(read_measured(options.other), WHOLE, H100_L2_BYTES, 0)
     learned = Learned.of(measured, rates, WHOLE)
     say("described")
-    # The spread of products whose family was held out, with one seed; the trees are fitted to all.
-    families, log_s = measured.rows.family.to_numpy(), np.log(measured.rows.seconds.to_numpy(np.float64))
-    errors = np.full(len(log_s), np.nan)
-    for names in FAMILIES:
-        asked = np.isin(families, names)
-        if asked.any():
-            errors[asked] = log_s[asked] - learned.predict(learned.fit(~asked, measured, 0), asked)[1]
+    # The spread is that of products whose family was held out, with one seed; the trees are fitted to all.
+    log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
+    errors = log_s - hold_out(measured, learned, 0)[1]
     every = np.ones(len(log_s), bool)
+    devices = {H100: (WHOLE, there), H200: (WHOLE, rates)}
     model = as_model(learned.fit(every, measured, 0), devices, spread_of(measured.kernels, errors))
     model.save(options.out)
     say(f"{options.out}: {options.out.stat().st_size / 1024:.0f} KiB")
@@ -39,8 +45,8 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measured", type=Path, nargs="+", help="tables of an H100")
-    parser.add_argument("--h200", type=Path, nargs="*", default=[], help="tables of an H200")
+    parser.add_argument("measured", type=Path, nargs="+", help="tables of an H200")
+    parser.add_argument("--other", type=Path, nargs="*", default=[], help="tables of an H100")
     parser.add_argument("--out", type=Path, required=True, help="file of the model")
     return parser.parse_args()
 

@@ -13,7 +13,7 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded, say
 from rules import RULES, WHOLE, NearestShape, NvMatmulHeuristics, Rule
-from study import Learned, Measured, fit_rates, read_measured, spread_of
+from study import H200_L2_BYTES, Learned, Measured, carry_to_h100, fit_rates, read_measured, spread_of
 
 from costmodel.arrays import FloatArray
 from costmodel.files import write_json
@@ -28,8 +28,6 @@ FAMILIES = (
 )  # fmt: skip
 PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE, WHOLE))
 COLUMNS = ["task", "rule", "sms", "dtype", "m", "quality", "best_of_3", "seconds"]
-L2_BYTES = 50 << 20  # of both
-_MEMORY = 4.8 / 3.35  # of the H200 over the H100, by datasheet
 
 
 def main() -> None:
@@ -37,14 +35,14 @@ def main() -> None:
     measured = read_measured(options.measured)
     say(f"{len(measured.products)} tasks, {len(measured.kernels)} kernels")
     # Some fifteen numbers for all products: they are fitted to all, those that are held out included.
-    rates = fit_rates(measured, WHOLE, L2_BYTES, 0, 40 if options.quick else 350)
+    rates = fit_rates(measured, WHOLE, H200_L2_BYTES, 0, 40 if options.quick else 250)
     learned = Learned.of(measured, rates, WHOLE)
     say("described")
     log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
     held: list[pd.DataFrame] = []
     errors = []
     for seed in range(options.seeds):
-        listed, blind = _held_out(measured, learned, seed, 20 if options.quick else 400)
+        listed, blind = hold_out(measured, learned, seed, 20 if options.quick else 250)
         errors.append(blind - log_s)
         held += [_judge(measured, blind, OURS, seed), _judge(measured, listed, LISTED, seed)]
         say(f"seed {seed}: {held[-2].quality.median():.4f}, {held[-1].quality.median():.4f}")
@@ -59,8 +57,8 @@ def main() -> None:
         "latency_error": _latency_errors(measured, np.mean(errors, axis=0)),
         "rates": {dtype: each._asdict() for dtype, each in rates.items()},
     }
-    if options.h200:
-        found["h200"] = _on_h200(read_measured(options.h200), measured, learned, rates)
+    if options.other:
+        found["other"] = _on_another(read_measured(options.other), measured, learned, rates)
     options.out.mkdir(parents=True, exist_ok=True)
     write_json(options.out / "result.json", rounded(found, 4))
     tasks.to_parquet(options.out / "tasks.parquet")
@@ -69,15 +67,17 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measured", type=Path, nargs="+", help="tables of an H100")
-    parser.add_argument("--h200", type=Path, nargs="*", default=[], help="tables of an H200")
+    parser.add_argument("measured", type=Path, nargs="+", help="tables of an H200")
+    parser.add_argument("--other", type=Path, nargs="*", default=[], help="tables of an H100")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="few trees, to try the script")
     return parser.parse_args()
 
 
-def _held_out(measured: Measured, learned: Learned, seed: int, trees: int) -> tuple[FloatArray, FloatArray]:
+def hold_out(
+    measured: Measured, learned: Learned, seed: int, trees: int = 250
+) -> tuple[FloatArray, FloatArray]:
     """Return what trees that never saw a product's family, nor its layer elsewhere, say of each row.
 
     Returns:
@@ -211,14 +211,14 @@ def _latency_errors(measured: Measured, log_error: FloatArray) -> dict[str, floa
     }
 
 
-def _on_h200(
+def _on_another(
     other: Measured, measured: Measured, learned: Learned, rates: Mapping[str, Rates]
 ) -> dict[str, Any]:
-    """The same on an H200 that was never measured, for families and layers that were not either."""
-    faster = {
-        d: each._replace(memory_bytes_per_s=each.memory_bytes_per_s * _MEMORY) for d, each in rates.items()
-    }
-    there, log_s = Learned.of(other, faster, WHOLE), np.log(other.rows.seconds.to_numpy(np.float64))
+    """The same on an H100 that was never measured, for families and layers that were not either."""
+    there, log_s = (
+        Learned.of(other, carry_to_h100(rates), WHOLE),
+        np.log(other.rows.seconds.to_numpy(np.float64)),
+    )
     listed, blind = (np.full(len(log_s), np.nan) for _ in range(2))
     families, layers = measured.rows.family.to_numpy(), _layers(measured)
     for names in FAMILIES:

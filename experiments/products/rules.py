@@ -16,7 +16,7 @@ from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 
 Rule = Callable[[Product, Sequence[Kernel], int], FloatArray]
 WHOLE = 132
-_L2_BYTES = 50 << 20
+_L2_BYTES = 60 << 20  # of an H200, as are the rates below
 
 
 def _only(kernels: Sequence[Kernel], wanted: Callable[[Kernel], bool]) -> FloatArray:
@@ -102,7 +102,7 @@ def origami(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray
 _CLOCK = 1.755e9
 _L2_PER_CYCLE, _MEMORY_PER_CYCLE, _MEMORY_SHARE_PER_SM, _MEMORY_CYCLES = (
     5.5e12 / _CLOCK,
-    3.0e12 / _CLOCK,
+    4.3e12 / _CLOCK,
     0.02,
     700,
 )
@@ -191,7 +191,7 @@ class NvMatmulHeuristics:
         self._layouts = nvMatmulHeuristics.NvMatmulHeuristicsMatmulLayout
         self._library = nvMatmulHeuristics.NvMatmulHeuristicsInterfaceEx(
             backend=nvMatmulHeuristics.NvMatmulHeuristicsTarget.TRITON,
-            gpu=nvMatmulHeuristics.NvMatmulHeuristicsNvidiaGpu.H100_SXM,
+            gpu=nvMatmulHeuristics.NvMatmulHeuristicsNvidiaGpu.H200_SXM,
         )
 
     def __call__(self, product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:

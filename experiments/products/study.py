@@ -19,18 +19,25 @@ from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 
 SHAPE = [*Product._fields]
 _LIBRARY = [f"lt_{name}" for name in ("id", "tile", "stages", "splits", "custom", "cluster")]
-_CHOSEN = [*Kernel._fields[2:11], *_LIBRARY]
-_DEPTH, _TREES, _RATE = 6, 400, 0.1
-# Where a fit of the rates begins: an H100, by datasheet and by hand.
+_CHOSEN = [*Kernel._fields[2:10]]
+H100_L2_BYTES, H200_L2_BYTES = 50 << 20, 60 << 20
+H100_BYTES_PER_S, H200_BYTES_PER_S = 3.35e12, 4.8e12
+_DEPTH, _TREES, _RATE = 6, 250, 0.12
+# Kernels near the best of their task weigh most. Those that take at most 1.5 times as long count as near, and
+# of them and of the others trees learn from these shares.
+_POWER, _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.5, 1.5, 0.5, 0.12
+# Where a fit of the rates begins, an H100's by hand, and by what factor it may leave it.
 _FLOPS = {
-    "float16": 5.5e12, "bfloat16": 5.5e12, "tfloat32": 2.6e12, "float32": 4e11, "float8_e4m3": 1e13,
-    "int8": 1e13,
+    "float16": 7.3e12, "bfloat16": 7.3e12, "tfloat32": 3.6e12, "float32": 4.5e11, "float8_e4m3": 1.4e13,
+    "int8": 1.4e13,
 }  # fmt: skip
+_SMS_AT_FULL_CLOCK = 100
 _START = {
-    "l2_bytes_per_sm": 7e10, "l2_bytes_per_s": 6e12,
-    "memory_bytes_per_s": 2.9e12, "memory_bytes_per_sm": 6e10,
-    "latency_s": 7e-7, "start_s": 8e-7, "launch_s": 2e-6,
+    "l2_bytes_per_sm": 1e11, "l2_bytes_per_s": 1e13,
+    "memory_bytes_per_s": 2.9e12, "memory_bytes_per_sm": 8e10,
+    "latency_s": 7e-7, "start_s": 6e-7, "launch_s": 2e-6,
 }  # fmt: skip
+_FACTOR, _FLOPS_FACTOR = 3.0, 1.35
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,25 +98,27 @@ def gather(table: pd.DataFrame) -> Measured:
         }
     )
     table["epilogue"], table["kind"] = table.epilogue.fillna(""), table.kind.fillna("")
+    table = table[table.family == table.groupby(SHAPE).family.transform("first")]  # a product of two models
     table = table.sort_values([*SHAPE, "sms"], kind="stable").reset_index(drop=True)
     keys = table[[*SHAPE, "sms"]].drop_duplicates()
     starts = np.append(keys.index.to_numpy(), len(table))
     table["task"] = np.repeat(np.arange(len(keys)), np.diff(starts))
     products = [Product(*(_plain(value) for value in row)) for row in keys[SHAPE].itertuples(index=False)]
-    kernels = [_kernel(row) for row in table[[*_CHOSEN, "backend", "kind", "dtype"]].to_dict("records")]
+    kernels = [
+        _kernel(row)
+        for row in table[[*_CHOSEN, "position", *_LIBRARY, "backend", "kind", "dtype"]].to_dict("records")
+    ]
     return Measured(table, products, keys.sms.astype(int).tolist(), kernels, starts)
 
 
 def _kernel(row: dict[str, Any]) -> Kernel:
     """Return the kernel of a row."""
-    value = {name: int(cell) for name, cell in row.items() if name in _CHOSEN and not pd.isna(cell)}
-    if row["backend"] == "cublaslt":
-        config = {
-            name.removeprefix("lt_"): number for name, number in value.items() if name.startswith("lt_")
-        }
-        product = Product(1, 1, 1, dtype=row["dtype"])
-        return describe_algorithm(product, row["kind"], value["position"], config)
-    return Kernel(row["backend"], row["kind"], **value)
+    if row["backend"] == "torch":
+        return Kernel("torch")
+    if row["backend"] == "triton":
+        return Kernel("triton", row["kind"], *(int(row[name]) for name in _CHOSEN))
+    config = {name.removeprefix("lt_"): int(row[name]) for name in _LIBRARY}
+    return describe_algorithm(Product(1, 1, 1, dtype=row["dtype"]), row["kind"], int(row["position"]), config)
 
 
 def without_lists(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -124,7 +133,7 @@ def _plain(value: Any) -> Any:
 
 
 def fit_rates(
-    measured: Measured, whole: int, l2_bytes: float, seed: int, most: int = 350
+    measured: Measured, whole: int, l2_bytes: float, seed: int, most: int = 250
 ) -> dict[str, Rates]:
     """Fit the rates of a device to the kernels of some tasks, robustly and in logarithms."""
     draw = np.random.default_rng(seed)
@@ -136,24 +145,38 @@ def fit_rates(
         samples.append((measured.products[i], [measured.kernels[j] for j in rows], measured.sms[i], rows))
     log_s = np.concatenate([np.log(measured.rows.seconds.to_numpy()[rows]) for *_, rows in samples])
     dtypes = list(OPERAND_BYTES)
-    start = np.log([*(_FLOPS[dtype] for dtype in dtypes), *_START.values()])
+    flops = [_FLOPS[dtype] for dtype in dtypes]
+    start = np.log([*flops, *(_SMS_AT_FULL_CLOCK * each for each in flops), *_START.values()])
+    reach = np.log([*[_FLOPS_FACTOR] * (2 * len(dtypes)), *[_FACTOR] * len(_START)])
 
     def rates_of(x: FloatArray) -> dict[str, Rates]:
-        values = np.exp(x)
-        rest = dict(zip(_START, values[len(dtypes) :].tolist(), strict=True))
-        return {
-            d: Rates(flops_per_sm=float(v), l2_bytes=l2_bytes, **rest)
-            for d, v in zip(dtypes, values, strict=False)
-        }
+        values = np.exp(x).tolist()
+        rest = dict(zip(_START, values[2 * len(dtypes) :], strict=True))
+        each = zip(dtypes, values, values[len(dtypes) :], strict=False)
+        return {name: Rates(one, every, **rest, l2_bytes=l2_bytes) for name, one, every in each}
 
     def errors(x: FloatArray) -> FloatArray:
         rates = rates_of(x)
         parts = [time_terms(p, k, s, rates[p.dtype], whole)[:, 0] for p, k, s, _ in samples]
-        prior = 0.3 * (x - start)  # rates that no kernel is bound by stay where they begin
+        prior = x - start  # rates that no kernel is bound by stay where they begin
         return np.concatenate([np.log(np.concatenate(parts)) - log_s, prior])
 
-    found = least_squares(errors, start, loss="soft_l1", f_scale=0.2, max_nfev=12, diff_step=0.02)
+    bounds = start - reach, start + reach
+    found = least_squares(
+        errors, start, bounds=bounds, loss="soft_l1", f_scale=0.2, max_nfev=12, diff_step=0.02
+    )
     return rates_of(found.x)
+
+
+def carry_to_h100(rates: dict[str, Rates]) -> dict[str, Rates]:
+    """Return what an H200's rates would be on an H100 by datasheet: less memory bandwidth, less L2."""
+    return {
+        dtype: each._replace(
+            memory_bytes_per_s=each.memory_bytes_per_s * H100_BYTES_PER_S / H200_BYTES_PER_S,
+            l2_bytes=H100_L2_BYTES,
+        )
+        for dtype, each in rates.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +209,10 @@ class Learned:
     def fit(
         self, rows: "np.ndarray[Any, Any]", measured: Measured, seed: int, trees: int = _TREES
     ) -> xgb.Booster:
-        """Fit trees to some rows, of which cuBLASLt's come in both ways."""
+        """Fit trees to some rows, to fewer of those far from the best; cuBLASLt's come in both ways."""
         log_s, weights = np.log(measured.rows.seconds.to_numpy(np.float64)), weigh(measured)
+        shares = np.where(weights < _NEAR**-_POWER, _FAR_SHARE, _NEAR_SHARE)
+        rows = rows & (np.random.default_rng(seed).random(len(rows)) < shares)
         twice = rows & self.is_library
         X = np.concatenate([self.X[rows], self.X_blind[twice]])
         y = np.concatenate([(log_s - np.log(self.analytic_s))[rows], (log_s - np.log(self.blind_s))[twice]])
@@ -216,7 +241,7 @@ def weigh(measured: Measured) -> FloatArray:
     """Weight of each row: kernels near the best of their task decide what is chosen."""
     seconds = measured.rows.seconds.to_numpy(dtype=np.float64)
     best = measured.rows.groupby("task").seconds.transform("min").to_numpy(dtype=np.float64)
-    found: FloatArray = (best / seconds) ** 1.5
+    found: FloatArray = (best / seconds) ** _POWER
     return found
 
 

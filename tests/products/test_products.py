@@ -19,7 +19,7 @@ from costmodel.products._product import LAYOUTS, OPERAND_BYTES
 pytestmark = pytest.mark.white_box
 
 H100 = "NVIDIA H100 80GB HBM3"
-RATES = Rates(5e12, 7e10, 6e12, 3e12, 6e10, 7e-7, 8e-7, 2e-6, 50e6)
+RATES = Rates(5e12, 6e14, 7e10, 6e12, 3e12, 6e10, 7e-7, 8e-7, 2e-6, 50e6)
 LARGE = Product(4096, 4096, 4096)
 SHAPES = [
     Product(1, 4096, 14336),
@@ -45,6 +45,18 @@ def test_the_best_of_all_back_ends_is_chosen_with_an_interval(product: Product, 
         [each.seconds for each in best]
     )
     assert f"{choice.seconds * 1e6:.1f} us" in explain(product, sms)
+
+
+def test_algorithms_that_cublaslt_offers_take_the_place_of_guesses() -> None:
+    offered = tuple(
+        describe_algorithm(
+            LARGE, "told", i, {"id": 66, "tile": tile, "stages": 35, "splits": 1, "custom": 1, "cluster": 4}
+        )
+        for i, tile in enumerate((24, 15))  # 256 x 128 and 64 x 64
+    )
+    ranked = [each.kernel for each in top(LARGE, 64, offered=offered, count=1000)]
+    assert [kernel for kernel in ranked if kernel.backend == "cublaslt"] == list(offered)
+    assert {kernel.backend for kernel in ranked} == {"cublaslt", "triton", "torch"}
 
 
 def test_what_was_asked_before_is_remembered() -> None:
