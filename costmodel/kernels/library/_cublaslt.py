@@ -40,7 +40,7 @@ class _Answer(ctypes.Structure):
     )
 
 
-class _CuBlasLt:
+class CuBlasLt:
     """The library, and its handle on the current device.
 
     Args:
@@ -78,13 +78,13 @@ class _CuBlasLt:
 
 
 @cache
-def _cublaslt(cuda: str) -> _CuBlasLt:
+def _cublaslt(cuda: str) -> CuBlasLt:
     """Return the library that PyTorch has loaded, which the dynamic linker gives again.
 
     Raises:
         OSError: It has loaded none.
     """
-    return _CuBlasLt(f"libcublasLt.so.{cuda.partition('.')[0]}")
+    return CuBlasLt(f"libcublasLt.so.{cuda.partition('.')[0]}")
 
 
 def make_product(workload: Workload, *, algorithm: int, sm_target: int) -> "tuple[Any, int]":
@@ -145,14 +145,14 @@ def _multiply(
     return output
 
 
-def _layout(library: _CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
+def _layout(library: CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
     """Return a matrix that is stored by columns, one behind the other."""
     sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
     return library.create("MatrixLayout", stack, c_int(elements), *sizes)
 
 
 def _operation(
-    library: _CuBlasLt, stack: ExitStack, fused: tuple[str, ...], bias: Any, sm_target: int
+    library: CuBlasLt, stack: ExitStack, fused: tuple[str, ...], bias: Any, sm_target: int
 ) -> c_void_p:
     """Return the product's descriptor."""
     scale = c_int(_ELEMENTS[torch.float32])
@@ -166,7 +166,7 @@ def _operation(
 
 
 def _answer(
-    library: _CuBlasLt,
+    library: CuBlasLt,
     stack: ExitStack,
     operation: c_void_p,
     layouts: tuple[c_void_p, ...],

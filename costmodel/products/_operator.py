@@ -1,0 +1,207 @@
+"""The operator ``costmodel::mm``: a matrix product by the library's call that is chosen for the SMs it gets.
+
+It chooses among the algorithms of cuBLASLt, told the SMs, and the call of PyTorch. Whatever it does not know
+it leaves to PyTorch: other devices and dtypes, and operands with gaps.
+"""
+
+import ctypes
+from collections.abc import Callable
+from contextlib import ExitStack
+from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from costmodel.kernels.library._cublaslt import CuBlasLt
+from costmodel.products._choose import top
+from costmodel.products._cublaslt_tiles import describe_algorithm
+from costmodel.products._model import shipped_products
+from costmodel.products._product import Product
+
+# cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
+_TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
+_TRANS_A, _TRANS_B, _SM_COUNT_TARGET, _MAX_WORKSPACE_BYTES = 3, 4, 15, 1
+# cublasLtMatmulAlgoConfigAttributes_t
+_CONFIG = {
+    "id": (0, c_int32),
+    "tile": (1, c_uint32),
+    "splits": (2, c_int32),
+    "custom": (5, c_uint32),
+    "stages": (6, c_uint32),
+    "cluster": (8, c_uint16),
+}
+_WORKSPACE_BYTES, _MOST_ALGORITHMS, _ALIGNMENT = 32 << 20, 8, 256
+_REMEMBERED = 4096
+
+Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+
+
+class _Answer(ctypes.Structure):
+    """``cublasLtMatmulHeuristicResult_t``: an algorithm, and what it needs."""
+
+    _fields_ = (
+        ("algorithm", c_uint64 * 8),
+        ("workspace_bytes", c_size_t),
+        ("status", c_int),
+        ("waves", c_float),
+        ("reserved", c_int * 4),
+    )
+
+
+@torch.library.custom_op("costmodel::mm", mutates_args=())  # type: ignore[untyped-decorator]
+def mm(a: torch.Tensor, b: torch.Tensor, sms: int = 0) -> torch.Tensor:
+    """Return the product of two matrices.
+
+    Args:
+        a: ``(m, k)``, stored by rows or, transposed, by columns.
+        b: ``(k, n)``, likewise.
+        sms: SMs of the current stream, such as those of its green context; 0 for all.
+    """
+    layout = _layout(a), _layout(b)
+    name = torch.cuda.get_device_name(a.device) if a.is_cuda else ""
+    dtype = _dtype(a)
+    if None in layout or a.dtype != b.dtype or name not in shipped_products().devices or dtype not in _TYPES:
+        return torch.mm(a, b)
+    (m, k), n = a.shape, b.shape[1]
+    c = torch.empty((m, n), dtype=a.dtype, device=a.device)
+    if any(each.data_ptr() % _ALIGNMENT for each in (a, b, c)):
+        return torch.mm(a, b)
+    product = Product(m, n, k, dtype=dtype, layout="".join(each or "" for each in layout))
+    with torch.cuda.device(a.device):
+        multiply = _plan(product, sms, name, a.device.index)
+        if multiply is None:
+            return torch.mm(a, b)
+        multiply(a, b, c)
+    return c
+
+
+@mm.register_fake  # type: ignore[untyped-decorator]
+def _(a: torch.Tensor, b: torch.Tensor, sms: int = 0) -> torch.Tensor:
+    torch._check(a.dim() == 2 and b.dim() == 2, lambda: "mm takes two matrices")
+    torch._check(a.shape[1] == b.shape[0], lambda: "columns of a must be as many as rows of b")
+    return a.new_empty((a.shape[0], b.shape[1]))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    a, b, *ctx.sms = inputs  # what is not passed is not there
+    ctx.save_for_backward(a, b)
+
+
+def _differentiate(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    a, b = ctx.saved_tensors
+    wants_a, wants_b, *_ = ctx.needs_input_grad
+    of_a = mm(gradient, b.t(), *ctx.sms) if wants_a else None
+    of_b = mm(a.t(), gradient, *ctx.sms) if wants_b else None
+    return of_a, of_b, *[None for _ in ctx.sms]
+
+
+mm.register_autograd(_differentiate, setup_context=_save)
+
+
+def _layout(matrix: torch.Tensor) -> str | None:
+    """Tell how a matrix is stored; None if it has gaps or is none."""
+    if matrix.dim() != 2 or 0 in matrix.shape:
+        return None
+    return "n" if matrix.is_contiguous() else "t" if matrix.t().is_contiguous() else None
+
+
+def _dtype(matrix: torch.Tensor) -> str:
+    name = str(matrix.dtype).removeprefix("torch.")
+    return "tfloat32" if name == "float32" and torch.backends.cuda.matmul.allow_tf32 else name
+
+
+@lru_cache(_REMEMBERED)
+def _plan(product: Product, sms: int, device: str, index: int) -> Multiply | None:
+    """Return what computes a product into its last argument; None for PyTorch's call."""
+    prepared = _Prepared(_library(index), product, sms)
+    offered = tuple(prepared.describe(i) for i in range(len(prepared.answers)))
+    if not offered:
+        return None
+    for choice in top(product, sms or None, device, offered, count=1000):
+        if choice.kernel.backend == "torch":
+            return None
+        if choice.kernel.backend == "cublaslt":
+            return prepared.multiply(choice.kernel.position)
+    return None
+
+
+@lru_cache
+def _library(index: int) -> CuBlasLt:
+    """Return the library with a handle on a device."""
+    return CuBlasLt(f"libcublasLt.so.{str(torch.version.cuda).partition('.')[0]}")
+
+
+class _Prepared:
+    """cuBLASLt's descriptors of a product, and what its heuristics offer; they live as long as this does."""
+
+    def __init__(self, library: CuBlasLt, product: Product, sms: int = 0) -> None:
+        self._library, self._product, self._told = library, product, sms
+        self._stack = ExitStack()
+        elements, compute = _TYPES[product.dtype]
+        b_t, a_t = product.layout[1] == "t", product.layout[0] == "t"
+        m, n, k = product[:3]
+        # Matrices of cuBLASLt are stored by columns: C^T = B^T A^T, and nothing is copied.
+        sizes = ((k, n) if b_t else (n, k)), ((m, k) if a_t else (k, m)), (n, m)
+        self._layouts = [self._matrix(elements, rows, columns) for rows, columns in sizes]
+        self._operation = library.create("MatmulDesc", self._stack, c_int(compute), c_int(0))
+        for attribute, value in ((_TRANS_A, b_t), (_TRANS_B, a_t), (_SM_COUNT_TARGET, sms)):
+            library.set("MatmulDesc", self._operation, attribute, c_int32(value))
+        self.answers = self._ask()
+
+    def _matrix(self, elements: int, rows: int, columns: int) -> c_void_p:
+        sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
+        return self._library.create("MatrixLayout", self._stack, c_int(elements), *sizes)
+
+    def _ask(self) -> list[_Answer]:
+        """Return the algorithms, the fastest in the heuristics' opinion first; none if they refuse."""
+        library, (b, a, c) = self._library, self._layouts
+        preference = library.create("MatmulPreference", self._stack)
+        library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(_WORKSPACE_BYTES))
+        answers, count = (_Answer * _MOST_ALGORITHMS)(), c_int()
+        asked = library.handle, self._operation, b, a, c, c, preference, c_int(_MOST_ALGORITHMS)
+        try:
+            library.call("MatmulAlgoGetHeuristic", *asked, answers, byref(count))
+        except RuntimeError:  # it supports no such product
+            return []
+        return [answer for answer in answers[: count.value] if answer.status == 0]
+
+    def describe(self, position: int) -> Any:
+        """Return an algorithm as a kernel."""
+        config = {}
+        for name, (attribute, kind) in _CONFIG.items():
+            value, size = kind(), c_size_t()
+            arguments = c_int(attribute), byref(value), c_size_t(ctypes.sizeof(value)), byref(size)
+            algorithm = byref(self.answers[position].algorithm)
+            self._library.call("MatmulAlgoConfigGetAttribute", algorithm, *arguments)
+            config[name] = int(value.value)
+        return describe_algorithm(self._product, "told" if self._told else "", position, config)
+
+    def multiply(self, position: int) -> Multiply:
+        """Return what runs an algorithm."""
+        answer, library, (layout_b, layout_a, layout_c) = self.answers[position], self._library, self._layouts
+
+        def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> None:
+            workspace = torch.empty(answer.workspace_bytes, dtype=torch.uint8, device=a.device)
+            pointers = [c_void_p(each.data_ptr()) for each in (a, b, c, workspace)]
+            library.call(
+                "Matmul",
+                library.handle,
+                self._operation,
+                byref(c_float(1.0)),
+                pointers[1],
+                layout_b,
+                pointers[0],
+                layout_a,
+                byref(c_float(0.0)),
+                pointers[2],
+                layout_c,
+                pointers[2],
+                layout_c,
+                byref(answer.algorithm),
+                pointers[3],
+                c_size_t(answer.workspace_bytes),
+                c_void_p(torch.cuda.current_stream().cuda_stream),
+            )
+
+        return run
