@@ -30,6 +30,7 @@ from options import parse_options
 
 STARTED_S = 60.0  # by then every worker must have measured
 TAKEN_OVER_S = 30.0  # by then another worker must have gone on with the task of the killed one
+BUILT_AGAIN_S = 120.0  # by then others must have built in the place of killed builders
 LOOK_EVERY_S = 0.25
 SPACE = 8 << 30  # bytes that the folder of a phase may need
 
@@ -63,6 +64,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cores", type=int, help="of the host for each GPU")
     parser.add_argument("--workers", type=int, help="for each GPU")
     parser.add_argument("--builders", type=int, help="for each GPU, in one pool")
+    parser.add_argument("--kill-builders", action="store_true", help="in the end, and start others")
     parser.add_argument("--trials", type=int, help="kernels to measure of each task")
     parser.add_argument("--window", type=float, help="s in which measurements are counted")
     parser.add_argument("--seconds", type=float, help="s for everything")
@@ -227,6 +229,8 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
         }
         if kill:
             phase["killed"] = kill_one(args, running, store)
+            if args.kill_builders:
+                phase["killed_builders"] = kill_builders(args.builders * gpus, running)
     say(f"{gpus} GPUs: {phase['valid_an_hour']} valid an hour, busy {phase['busy']}")
     return phase
 
@@ -308,6 +312,25 @@ def kill_one(args: argparse.Namespace, running: Fleet, store: JobStore) -> dict[
     }
 
 
+def kill_builders(count: int, running: Fleet) -> dict[str, Any]:
+    """Kill all builders with their pool, start others, and wait until they have built for every worker."""
+    before, killed_at = running.stored(), time.monotonic()
+    running.others[0].kill()
+    running.others.pop(0).wait()
+    running.start_builders(count)
+    wanted = len(before) + 4 * len(running.workers)
+    while len(after := running.stored()) < wanted and time.monotonic() - killed_at < BUILT_AGAIN_S:
+        time.sleep(LOOK_EVERY_S)
+    return {
+        "stored_before": len(before),
+        "stored_after": len(after),
+        "lost": sum(m not in after for m in before),
+        "twice": sum(len(keys) - len(set(keys)) for keys in running.keys_by_task()),
+        "seconds": round(time.monotonic() - killed_at, 1),
+        "ended": running.ended(),
+    }
+
+
 def has_records(running: Fleet, id_: int) -> bool:
     return any((running.folder / "records").glob(f"job-{id_}-*.jsonl"))
 
@@ -328,7 +351,8 @@ def table(phases: Sequence[dict[str, Any]]) -> str:
             f"| {phase['valid_an_hour']:,} | {times:.2f} | {' | '.join(shown)} |"
         )
     killed = next((phase["killed"] for phase in phases if "killed" in phase), None)
-    return "\n".join([*lines, "", f"Killed: {killed}"])
+    builders = next((phase["killed_builders"] for phase in phases if "killed_builders" in phase), None)
+    return "\n".join([*lines, "", f"Killed: {killed}", f"Killed builders: {builders}"])
 
 
 if __name__ == "__main__":
