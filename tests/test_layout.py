@@ -21,6 +21,7 @@ KEYWORDS, MANY_PARAMETERS = 10, 15
 # The most modules of this package that a fresh interpreter may have loaded after a statement.
 LOADED = {
     "from costmodel.integrations.triton import autotune": 40,
+    "from costmodel.integrations.inductor import compile": 50,
     "from costmodel import load_dispatch_table": 25,
     "from costmodel import load_dataset; load_dataset('h100-sm-budgets')": 40,
     "from costmodel import load_model": 75,
@@ -123,8 +124,9 @@ def test_tests_that_look_behind_faces_say_so() -> None:
 
 @pytest.mark.parametrize("statement", [*LOADED])
 def test_an_entry_loads_what_it_uses(statement: str) -> None:
-    if "triton" in statement:
-        pytest.importorskip("triton")
+    for guest in ("triton", "inductor"):
+        if guest in statement:
+            pytest.importorskip({"inductor": "torch"}.get(guest, guest))
     ask = "import json, sys; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", f"{statement}\n{ask}"], capture_output=True, text=True, check=True
@@ -132,5 +134,5 @@ def test_an_entry_loads_what_it_uses(statement: str) -> None:
     modules = json.loads(done.stdout.splitlines()[-1])
     own = [name for name in modules if name.split(".")[0] == "costmodel"]
     assert len(own) <= LOADED[statement]
-    if "triton" in statement or "dispatch" in statement:
+    if "integrations" in statement or "dispatch" in statement:
         assert not {name.split(".")[0] for name in modules} & set(HEAVY)
