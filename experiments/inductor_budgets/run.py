@@ -15,8 +15,6 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from options import parse_options
 from ways import AGAIN, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
 
-SLOWEST_S = 300.0  # of a network; then its process is ended, and what was found stays
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
@@ -32,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in names:
         left = end - time.monotonic()
         if left > 0:
-            run_alone(name, args, min(left, SLOWEST_S))
+            run_alone(name, args, min(left, args.slowest))
     print(table(read(args.out)))
 
 
@@ -40,6 +38,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for results: a JSON file for each network")
     parser.add_argument("--seconds", type=float, help="time limit; networks that are left are not judged")
+    parser.add_argument(
+        "--slowest", type=float, help="s after which a network is ended; what was found stays"
+    )
     parser.add_argument("--shard", metavar="I/N", help="every N-th network")
     parser.add_argument("--only", action="append", metavar="NETWORK", help="again for more")
     parser.add_argument("--sms", nargs="+", type=int, help="parts to judge on; the last is the whole GPU")

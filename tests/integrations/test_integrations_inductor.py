@@ -524,6 +524,7 @@ def test_the_shipped_model_knows_split_sums_and_no_other_device() -> None:
     deep = Product(32, 32, 65536)
     on_h100 = model.predict_seconds(deep, kernels, 132, H100.name)
     assert on_h100[1] < on_h100[0]
+    assert np.isfinite(model.predict_seconds(deep, kernels, 132, "NVIDIA H200")).all()  # its twin
     assert np.isnan(model.predict_seconds(deep, kernels, 60, "NVIDIA of tomorrow")).all()
 
 

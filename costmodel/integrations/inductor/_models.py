@@ -1,7 +1,6 @@
 """Models that rank candidates of matrix products."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from hashlib import sha256
 from typing import Protocol
 
@@ -9,10 +8,11 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.products._model import SHIPPED
+from costmodel.products._model import SHIPPED, shipped_products
 from costmodel.products._predict import predict_seconds
 from costmodel.products._product import Kernel, Product
 
+_TWINS = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")  # 132 SMs each, with other memories
 _SUM_S, _SUM_BYTES = 2.5e-6, 2.2e10  # a small kernel, and bytes/s of one SM, of an H100
 
 
@@ -44,10 +44,18 @@ class _Shipped:
         seconds = np.full(len(kernels), np.nan)
         split = [i for i, each in enumerate(kernels) if each.kind == "decompose-k"]
         whole = [i for i in range(len(kernels)) if i not in split]
-        with suppress(CostModelError):
-            seconds[whole] = predict_seconds(product, [kernels[i] for i in whole], sms, device)
-            seconds[split] = [_decomposed(product, kernels[i].splits, sms, device) for i in split]
+        known = _known(device)
+        if known:
+            seconds[whole] = predict_seconds(product, [kernels[i] for i in whole], sms, known)
+            seconds[split] = [_decomposed(product, kernels[i].splits, sms, known) for i in split]
         return seconds
+
+
+def _known(device: str) -> str | None:
+    """The device that the shipped model knows: this one, or its twin, which ranks kernels almost alike."""
+    known = shipped_products().devices.tolist()
+    alike = [device, *(_TWINS if device in _TWINS else ())]
+    return next((each for each in alike if each in known), None)
 
 
 def _decomposed(product: Product, splits: int, sms: int, device: str) -> float:
