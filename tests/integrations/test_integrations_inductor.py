@@ -505,7 +505,7 @@ def test_what_does_not_fit_in_shared_memory_is_not_taken(timings: ProductTimings
     assert read_choice(taken) == Kernel("triton", "plain", *fits)
 
 
-@pytest.mark.parametrize(  # as the compiler asked for it, or refused, on an H100
+@pytest.mark.parametrize(  # as the compiler asked for it, or refused, on an H200
     ("dtype", "kernel", "expected"),
     [
         ("float16", Kernel("triton", "plain", 128, 128, 128, 4, 8), 262_144),

@@ -133,7 +133,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
 def _slower_call(choices: Sequence[Any], dtype: str) -> str:
     """Which of two calls of the library for a product with a bias is left out.
 
-    On parts of an H100 the one that adds the bias in its epilogue took .52 to .99 times as long in half
+    On parts of an H200 the one that adds the bias in its epilogue took .52 to .99 times as long in half
     precision (but for an odd size), and 1.3 to 1.6 times as long in float32.
     """
     both = {"aten::addmm", "aten::bias_addmm"}

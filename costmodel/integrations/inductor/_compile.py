@@ -22,7 +22,7 @@ from costmodel.integrations.inductor._timings import open_timings
 
 _MOST_SMS = 4096
 # Persistent kernels with tensor descriptors, which Inductor leaves out by itself, are up to a fifth faster
-# for large products on 8 to 16 SMs of an H100.
+# for large products on 8 to 16 SMs of an H200.
 _ALL_CANDIDATES = {"max_autotune_gemm": True, "triton.enable_persistent_tma_matmul": True}
 
 

@@ -69,7 +69,7 @@ def read_choice(choice: "KernelTemplateChoice") -> Kernel | None:
 def shared_bytes(product: Product, kernel: Kernel) -> int:
     """Return the shared memory of a block of a Triton kernel; 0 for the library's.
 
-    As its compiler asked for it on an H100: products on CUDA cores (float32) load one slab less ahead, and a
+    As its compiler asked for it on an H200: products on CUDA cores (float32) load one slab less ahead, and a
     kernel with tensor descriptors keeps its sums to store them.
     """
     ahead = max(1, kernel.stages - (product.dtype == "float32"))
