@@ -48,6 +48,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "model.costmodel": load_model,
     "records.jsonl": lambda path: list(read_records(path)),
     "store.jsonl": RecordStore,
+    "records.db": lambda path: list(read_records(path)),
 }
 DEEP, LONG = b"[" * 3000, b"1" * 5000
 CONTENTS = {

@@ -211,12 +211,13 @@ class SharedLog(Protocol):
         ...
 
 
-def open_log(place: Path | str, what: str) -> SharedLog:
+def open_log(place: Path | str, what: str, *, create: bool = True) -> SharedLog:
     """Open a log: a file of lines, or a table of the database at a URL or a path that ends in ``.db``.
 
     Args:
-        place: Where it is. Made if it is not there.
+        place: Where it is.
         what: What it is called in messages, as in ``record store``.
+        create: Make the file of a database if it is not there. A file of lines is made in any case.
 
     Raises:
         CostModelError: It cannot be opened.
@@ -225,7 +226,7 @@ def open_log(place: Path | str, what: str) -> SharedLog:
         return SharedLineFile(Path(place), what)
     from costmodel.records._table_log import TableLog
 
-    return TableLog(str(place), what)
+    return TableLog(str(place), what, create=create)
 
 
 def move_torn_tail(path: Path, is_torn: Callable[[bytes], bool]) -> None:

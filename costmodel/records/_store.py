@@ -38,7 +38,7 @@ def read_records(path: Path | str) -> Iterator[Measurement]:
         CostModelError: The file cannot be read, is damaged before its last line, or holds a record of another
             schema.
     """
-    return _measurements(open_log(path, _WHAT) if is_database(path) else _line_file(Path(path)))
+    return _measurements(open_log(path, _WHAT, create=False) if is_database(path) else _line_file(Path(path)))
 
 
 class RecordStore:

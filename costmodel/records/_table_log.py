@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,7 +35,9 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from costmodel.databases import create_tables, parse_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
+from costmodel.files import make_folder
 from costmodel.liveness import ProcessMark, renewing
+from costmodel.reading import exists
 
 METADATA = MetaData()
 RECORDS = Table(
@@ -67,12 +70,13 @@ class TableLog:
     Args:
         place: A path that ends in ``.db`` for SQLite, or a URL such as ``postgresql://host/name``.
         what: What it is called in messages, as in ``record store``; logs of other names are apart.
+        create: Make the file of a path where there is none.
 
     Raises:
-        CostModelError: The database does not answer.
+        CostModelError: The database does not answer, or is a file that is not there or made.
     """
 
-    def __init__(self, place: str, what: str) -> None:
+    def __init__(self, place: str, what: str, *, create: bool = True) -> None:
         self.path, self._what = place, what
         self._read_to = self._count = 0
         self._coming: deque[tuple[int, str]] = deque()
@@ -80,6 +84,10 @@ class TableLog:
         self._lock = threading.RLock()
         url = parse_database(place, f"A {what}")
         is_file = url.drivername.startswith("sqlite")
+        if "://" not in place:
+            if not create and not exists(Path(place)):
+                raise CostModelError(f"A {what} must exist to be read, but there is no file {place}.")
+            make_folder(Path(place).parent)
         # Without a mode of its own the driver begins transactions when it likes.
         options: dict[str, Any] = (
             {"connect_args": {"timeout": 60, "isolation_level": None}} if is_file else {}
@@ -125,7 +133,14 @@ class TableLog:
         one = select(literal(1).label("one")).subquery()
         found = select(known, RECORDS.c.id, RECORDS.c.record).select_from(one.outerjoin(RECORDS, new))
         rows = self._read(found.order_by(RECORDS.c.id))
-        self._coming.extend((id_, record) for _, id_, record in rows if id_ is not None)
+        for _, id_, record in rows:
+            if id_ is not None and not (isinstance(id_, int) and isinstance(record, str)):
+                raise CostModelError(
+                    f"The {self._what} {self.path} must be as it was written, but record {id_} is no text. "
+                    "Restore it from a copy, or begin another."
+                )
+            if id_ is not None:
+                self._coming.append((id_, record))
         return int(rows[0][0])
 
     @contextmanager
@@ -195,7 +210,7 @@ class TableLog:
     def _explaining(self) -> Iterator[None]:
         try:
             yield
-        except (SQLAlchemyError, ModuleNotFoundError) as error:
+        except (SQLAlchemyError, ModuleNotFoundError, UnicodeDecodeError) as error:
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise CostModelError(
                 f"The {self._what} {self.path} must be a database that answers, but: {first}."

@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -193,6 +195,22 @@ def test_logs_of_one_database_are_apart(tmp_path: Path) -> None:
     store.add(measurements())
     store.refresh()
     assert list(read_records(place)) == measurements()
+
+
+@pytest.mark.parametrize("record", [b"\xff\xfe", "no JSON", "null", 7])
+def test_a_row_that_nobody_wrote_is_refused(tmp_path: Path, record: object) -> None:
+    store = SharedRecordStore(tmp_path / "a.db")
+    store.add(measurements()[:1])
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
+        connection.execute("UPDATE costmodel_records SET record = ?", (record,))
+    with pytest.raises(CostModelError, match=r"a\.db"):
+        list(read_records(tmp_path / "a.db"))
+
+
+def test_reading_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="no file"):
+        list(read_records(tmp_path / "a.db"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_database_that_is_none_is_said(tmp_path: Path) -> None:
