@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--datasets", nargs="+", help="datasets that have facts; kernels of this folder are judged"
     )
     parser.add_argument("--device", help="name of the GPU")
+    parser.add_argument("--other-device", help="name of a GPU that nothing is learned from")
     parser.add_argument("--seeds", type=int, help="models of each kind of facts")
     parser.add_argument("--trees", type=int, help="trees of each")
     parser.add_argument("--tiers", nargs="+", choices=list(TIERS), help="kinds of facts that are judged")
@@ -56,6 +57,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             for name, score in other_size(rows, mean).items():
                 found.add(name, rows, [score])
             found.told["intervals"] = coverage(rows, mean)
+            others = Rows.both([Rows.load(dataset, args.other_device) for dataset in args.datasets])
+            there = kinds_left_out(rows, args.seeds, args.trees, others)
+            found.add(f"read, learned elsewhere, on an {args.other_device}", others, [there.mean(axis=0)])
+            for name in ("random", "analytic time, nothing learned", "timed on the whole GPU"):
+                found.add(f"{name}, on an {args.other_device}", others, [references(others)[name]])
         if args.json:
             write_json(args.json, rounded(found.told))
     print(found.table())
@@ -100,6 +106,7 @@ class Findings:
                     ),
                 ]
                 for name, told in self.told.items()
+                if "tasks" in told
             ],
         )
 
@@ -223,12 +230,13 @@ def weighted_quantile(values: FloatArray, weight: FloatArray, share: float) -> f
     return float(values[order][np.searchsorted(below, share * below[-1])])
 
 
-def kinds_left_out(rows: Rows, seeds: int, trees: int) -> FloatArray:
-    """``(seeds, n)`` scores by trees that saw no kernel of the kind."""
-    found = np.full((seeds, len(rows.table)), np.nan)
-    for kind in rows.kinds:
-        test = rows.of_kind(kind)
-        found[:, test] = scores(rows, boost(rows, rows.not_of_kind(kind), seeds, trees), test)
+def kinds_left_out(rows: Rows, seeds: int, trees: int, judged: Rows | None = None) -> FloatArray:
+    """``(seeds, n)`` scores of rows that are judged, by trees that saw no kernel of the kind."""
+    judged = judged or rows
+    found = np.full((seeds, len(judged.table)), np.nan)
+    for kind in judged.kinds:
+        test = judged.of_kind(kind)
+        found[:, test] = scores(judged, boost(rows, rows.not_of_kind(kind), seeds, trees), test)
     return found
 
 
