@@ -26,7 +26,7 @@ def _group() -> None:
 
 @app.command()
 def forget(
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="Record store, a `.jsonl` file.")],
+    store: Annotated[str, typer.Argument(metavar="STORE", help=_STORE_HELP)],
     kernel: Annotated[
         str | None,
         typer.Option(
@@ -68,6 +68,8 @@ def forget(
     json: JsonOption = None,
 ) -> None:
     """Forget the measurements that meet all criteria; they move to `STORE.forgotten.jsonl`.
+
+    In a database they stay, as forgotten records.
 
     The next run that needs them makes them again.
 

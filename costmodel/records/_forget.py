@@ -1,7 +1,7 @@
 """Forgets measurements, so that they are made again: of one kernel, config, outcome or age.
 
 A store is only ever appended to, with this exception: it is written anew without what is to be forgotten,
-which moves to ``<store>.forgotten.jsonl``, a record store too.
+which moves to ``<store>.forgotten.jsonl``, a record store too; in a database, to another log of its table.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,14 +13,16 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
+from costmodel.databases import is_database
 from costmodel.errors import CostModelError
 from costmodel.reading import is_file
 from costmodel.records._candidate import Decision
 from costmodel.records._line_file import LineFile, rewrite_lines
 from costmodel.records._measurement import Measurement, Outcome
-from costmodel.records._store import decode_measurement
+from costmodel.records._store import RECORD_STORE, decode_measurement
 
 _OLDEST = timedelta(days=36_500)
+_FORGOTTEN = "forgotten records"  # what they are called in a database
 _PATIENCE_S = 10.0  # for somebody who appends at this moment
 
 
@@ -35,7 +37,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
     measurements: tuple[Measurement, ...]
     kept: int
-    moved_to: Path
+    moved_to: Path | str
 
 
 def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
@@ -54,8 +56,9 @@ def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
     runs refuses it.
 
     Args:
-        store: Path of the record store, such as that of ``costmodel.integrations.triton.autotune``, of
-            ``RecordedRunner``, or ``measurements.jsonl`` of a campaign.
+        store: The record store, a ``.jsonl`` or ``.db`` file or the URL of a database: that of
+            ``costmodel.integrations.triton.autotune``, of ``RecordedRunner``, or ``measurements.jsonl`` of a
+            campaign.
         kernel: Name of the workload or of its kind; ``*`` stands for any letters, as in ``triton.matmul*``.
         config: Decisions that a config has, among others.
         outcome: How they ended.
@@ -71,25 +74,40 @@ def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
     Example:
         >>> forget_records("timings.jsonl", outcome="launch_error")  # doctest: +SKIP
     """
-    path = Path(store)
     is_meant = _selection(kernel, config or {}, outcome, passing, older_than)
+    if is_database(store):
+        return _forget_rows(str(store), is_meant, dry_run)
+    path = Path(store)
     if not is_file(path):
         raise CostModelError(f"A record store must be a file, but {path} is none.")
     with _held(path):
-        lines = LineFile(path, "record store")
+        lines = LineFile(path, RECORD_STORE)
         read = [
             (record, decode_measurement(record, f"{path}, line {number}"))
             for number, record in lines.read_new()
         ]
         kept = [record for record, measurement in read if not is_meant(measurement)]
         forgotten = [(record, measurement) for record, measurement in read if is_meant(measurement)]
-        attic = LineFile(path.with_suffix(".forgotten.jsonl"), "record store")
+        attic = LineFile(path.with_suffix(".forgotten.jsonl"), RECORD_STORE)
         if forgotten and not dry_run:
             lines.repair()
             attic.create()
             attic.append([record for record, _ in forgotten])
             rewrite_lines(path, kept)
     return Forgotten(tuple(measurement for _, measurement in forgotten), len(kept), attic.path)
+
+
+def _forget_rows(place: str, is_meant: Callable[[Measurement], bool], dry_run: bool) -> Forgotten:
+    """Forget measurements of a database: they become another log there."""
+    from costmodel.records._table_log import TableLog
+
+    log = TableLog(place, RECORD_STORE, create=False)
+    with log.locked():
+        read = {id_: decode_measurement(record, f"{place}, record {id_}") for id_, record in log.read_new()}
+        forgotten = {id_: each for id_, each in read.items() if is_meant(each)}
+        if not dry_run:
+            log.move(list(forgotten), _FORGOTTEN)
+    return Forgotten(tuple(forgotten.values()), len(read) - len(forgotten), f"{place} ({_FORGOTTEN})")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from costmodel.records._measurement import Measurement
 # A process that waits for another one looks so often, or rests so many times as long as a look takes; and it
 # gives the other so long from one measurement to the next.
 _LOOK_EVERY_S, _REST, _PATIENCE_S = 0.01, 4.0, 60.0
-_WHAT = "record store"
+RECORD_STORE = "record store"
 encode_measurement = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Measurement).decode
 
@@ -38,7 +38,9 @@ def read_records(path: Path | str) -> Iterator[Measurement]:
         CostModelError: The file cannot be read, is damaged before its last line, or holds a record of another
             schema.
     """
-    return _measurements(open_log(path, _WHAT, create=False) if is_database(path) else _line_file(Path(path)))
+    return _measurements(
+        open_log(path, RECORD_STORE, create=False) if is_database(path) else _line_file(Path(path))
+    )
 
 
 class RecordStore:
@@ -140,7 +142,7 @@ class SharedRecordStore:
         if not is_database(path):
             _check_name(Path(path))
         self.path = path if is_database(path) else Path(path)
-        self._lines = open_log(path, _WHAT)
+        self._lines = open_log(path, RECORD_STORE)
         self._lock = threading.RLock()
         self._by_key: dict[str, Measurement] = {}
 
@@ -217,7 +219,7 @@ def _check_name(path: Path) -> None:
 
 
 def _line_file(path: Path) -> LineFile:
-    return LineFile(path, _WHAT)
+    return LineFile(path, RECORD_STORE)
 
 
 def _measurements(lines: LineFile | SharedLog) -> Iterator[Measurement]:

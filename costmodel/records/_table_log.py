@@ -58,6 +58,7 @@ TURNS = Table(
 # A process of another machine that is gone has its turns so long.
 TURN_S = 30.0
 _RENEWALS = 4
+_AT_ONCE = 500  # ids in a statement
 _LOCK = 0x636F7374  # of PostgreSQL, for whoever appends
 
 
@@ -103,6 +104,18 @@ class TableLog:
             rows = [{"log": self._what, "record": record.decode()} for record in records]
             with self.locked() as connection, self._explaining():
                 connection.execute(insert(RECORDS), rows)
+
+    def move(self, ids: Sequence[int], what: str) -> None:
+        """Move records to another log of the database; whoever reads this one notices.
+
+        Args:
+            ids: As ``read_new`` gives them.
+            what: Name of the other log.
+        """
+        with self.locked() as connection, self._explaining():
+            for first in range(0, len(ids), _AT_ONCE):
+                some = RECORDS.c.id.in_(ids[first : first + _AT_ONCE])
+                connection.execute(update(RECORDS).where(some).values(log=what))
 
     def read_new(self) -> Iterator[tuple[int, bytes]]:
         """Records behind those that were read before, each with its id."""

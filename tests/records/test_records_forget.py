@@ -10,6 +10,7 @@ from fake_records import fake_measurement
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore, forget_records, read_records
 from costmodel.records._store import SharedRecordStore
+from costmodel.records._table_log import TableLog
 
 pytestmark = pytest.mark.white_box
 
@@ -123,3 +124,22 @@ def test_a_store_must_be_a_file(tmp_path: Path) -> None:
         with pytest.raises(CostModelError, match="must be a file"):
             forget_records(path, outcome="ok")
     assert not list(tmp_path.iterdir())
+
+
+def test_in_a_database_it_is_forgotten_by_whoever_reads(tmp_path: Path) -> None:
+    place = tmp_path / "a.db"
+    store = SharedRecordStore(place)
+    store.add(ALL)
+    assert list(forget_records(place, outcome="launch_error", dry_run=True).measurements) == [FAILED, TAKEN]
+    assert len(list(read_records(place))) == len(ALL)
+
+    found = forget_records(place, outcome="launch_error")
+    assert (list(found.measurements), found.kept) == ([FAILED, TAKEN], 2)
+    store.refresh()
+    assert store.get(FAILED.key) is None
+    assert list(read_records(place)) == [OLD, NEW]
+    assert [record for _, record in TableLog(str(place), "forgotten records").read_new()]
+    store.add([FAILED])
+    assert list(read_records(place)) == [OLD, NEW, FAILED]
+    with pytest.raises(CostModelError, match="no file"):
+        forget_records(tmp_path / "b.db", outcome="ok")
