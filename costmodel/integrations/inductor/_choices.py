@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +111,8 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return choices if product is None else self._shortened(choices, product)
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
-        choices = [each for each in choices if each.template.uid != _slower_call(choices, product.dtype)]
+        left_out = slower_call({each.template.uid for each in choices}, product.dtype)
+        choices = [each for each in choices if each.template.uid != left_out]
         choices += more_choices(choices, product.m, product.n, product.k)
         kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
@@ -130,14 +131,13 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return with_options(choice, {"NUM_SMS": self.plan.sms}) if kernel.kind in _PERSISTENT else choice
 
 
-def _slower_call(choices: Sequence[Any], dtype: str) -> str:
+def slower_call(templates: Set[str], dtype: str) -> str:
     """Which of two calls of the library for a product with a bias is left out.
 
     On parts of an H200 the one that adds the bias in its epilogue took .52 to .99 times as long in half
     precision (but for an odd size), and 1.3 to 1.6 times as long in float32.
     """
-    both = {"aten::addmm", "aten::bias_addmm"}
-    if not both <= {each.template.uid for each in choices}:
+    if not templates >= {"aten::addmm", "aten::bias_addmm"}:
         return ""
     return "aten::bias_addmm" if dtype == "float32" else "aten::addmm"
 

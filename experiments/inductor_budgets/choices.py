@@ -1,0 +1,144 @@
+"""How good are choices among Inductor's candidates on parts of a GPU? See README.md here.
+
+``--pack FOLDER`` first makes the table of what ``collect.py`` left in a folder.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from costmodel.files import write_json
+from costmodel.integrations.inductor._choices import slower_call
+from costmodel.integrations.inductor._models import open_ranking
+from costmodel.integrations.inductor._shortlist import choose_to_time
+from costmodel.products import Kernel, Product
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.results import rounded
+
+TABLE = Path(__file__).with_name("products.parquet")
+PRODUCT, KERNEL = list(Product._fields), list(Kernel._fields[:10])
+KEEP, WHOLE = 6, 132
+RULES = ("ours", "ours, six timed", "library", "best on the whole GPU", "Inductor's first six, timed")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="of JSON lines of collect.py")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    if args.pack:
+        pack(args.pack)
+    found = judge(pd.read_parquet(TABLE))
+    print(table(found))
+    if args.json:
+        write_json(args.json, rounded(found))
+
+
+def pack(folder: Path) -> None:
+    """Make the table: a row for each candidate on each number of SMs, with the fastest of four replays."""
+    rows = [row for path in sorted(folder.rglob("products-*.jsonl")) for row in _rows(path)]
+    made = pd.DataFrame(rows)
+    for name in ("device", "template", "dtype", "layout", "epilogue", "backend", "kind"):
+        made[name] = made[name].astype("category")
+    for name in ("warm_s", "again_s", "cold_s"):
+        made[name] = made[name].astype("float32")
+    small = made.select_dtypes("int64").columns
+    made[small] = made[small].astype("int32")
+    made.to_parquet(TABLE, compression="zstd", index=False)
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = json.loads(line)
+        known = [each for each in found.get("candidates", []) if each["kernel"] and not each["error"]]
+        for position, each in enumerate(known):
+            kernel = Kernel(**each["kernel"])
+            if kernel[:2] == ("torch", "plain"):
+                kernel = kernel._replace(kind="")
+            for sms, times in each["warm_s"].items():
+                yield {
+                    "device": found["device"],
+                    **found["product"],
+                    "template": each["template"],
+                    **{name: getattr(kernel, name) for name in KERNEL},
+                    "programs": each["programs"],
+                    "position": position,
+                    "sms": int(sms),
+                    "warm_s": min(times[:4]),
+                    "again_s": min(times[4:], default=np.nan),
+                    "cold_s": each["cold_s"].get(sms, np.nan),
+                }
+
+
+def judge(table: pd.DataFrame) -> dict[str, Any]:
+    """Return best / chosen of each rule, by SMs: median and tenth percentile over products."""
+    scores: dict[tuple[str, int], list[float]] = {}
+    for _, rows in table.groupby(PRODUCT, observed=True, sort=False):
+        for sms, score in _judge_product(rows):
+            for rule, value in score.items():
+                scores.setdefault((rule, sms), []).append(value)
+    again = table.dropna(subset="again_s")
+    return {
+        "device": str(table.device.iloc[0]),
+        "products": len(scores[RULES[0], WHOLE]),
+        "candidates": len(table) // table.sms.nunique(),
+        "score": {
+            rule: {str(sms): _quantiles(each, 0.5, 0.1) for (of, sms), each in scores.items() if of == rule}
+            for rule in RULES
+        },
+        "repeat_difference": _quantiles(abs(again.again_s / again.warm_s - 1), 0.5, 0.9),
+    }
+
+
+def _quantiles(values: Any, *places: float) -> list[float]:
+    return [float(np.quantile(values, each)) for each in places]
+
+
+def _judge_product(rows: pd.DataFrame) -> Iterator[tuple[int, dict[str, float]]]:
+    """Scores of each rule on each number of SMs."""
+    product = Product(*(each if isinstance(each, str) else int(each) for each in rows[PRODUCT].iloc[0]))
+    rows = rows[rows.template != slower_call(set(rows.template), product.dtype)]
+    on_whole = rows[rows.sms == WHOLE].set_index("position").warm_s
+    model = open_ranking("default")
+    for sms, all_on_part in rows.groupby("sms"):
+        # Persistent kernels run with as many programs as there are SMs, where that was measured.
+        programs = all_on_part.programs
+        fits = (programs == 0) | (programs == (sms if (programs == sms).any() else WHOLE))
+        on_part = all_on_part[fits & all_on_part.warm_s.notna()].sort_values("position")
+        seconds = on_part.warm_s.to_numpy(np.float64)
+        kernels = [Kernel(*row) for row in on_part[KERNEL].itertuples(index=False)]
+        of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
+        predicted = model.predict_seconds(product, kernels, int(sms), str(on_part.device.iloc[0]))
+        in_order = np.arange(len(kernels), dtype=np.float64)
+        chosen = {
+            "ours": choose_to_time(predicted, of_library, 0),
+            "ours, six timed": choose_to_time(predicted, of_library, KEEP),
+            "library": [i for i, each in enumerate(of_library) if each],
+            "best on the whole GPU": [int(on_part.position.map(on_whole).to_numpy().argmin())],
+            "Inductor's first six, timed": choose_to_time(in_order, of_library, KEEP),
+        }
+        best = seconds.min()
+        yield int(sms), {rule: float(best / seconds[picked].min()) for rule, picked in chosen.items()}
+
+
+def table(found: dict[str, Any]) -> str:
+    """Markdown: median and tenth percentile of best / chosen."""
+    sms = [*found["score"][RULES[0]]]
+    lines = [f"| choice | {' | '.join(sms)} |", "| --- |" + " ---: |" * len(sms)]
+    for rule, of_rule in found["score"].items():
+        cells = [f"{middle:.2f}; {low:.2f}" for middle, low in of_rule.values()]
+        lines.append(f"| {rule} | {' | '.join(cells)} |")
+    middle, high = found["repeat_difference"]
+    said = f"{found['products']} products, {found['candidates']} candidates on {found['device']}"
+    return "\n".join([*lines, "", f"{said}; A/A {middle:.1%}, 90th percentile {high:.1%}"])
+
+
+if __name__ == "__main__":
+    main()
