@@ -188,7 +188,8 @@ def _align(recordings: Sequence[RecordedGraph], matched: _Matched) -> FloatArray
                     offsets_s[other] = offsets_s[one] + difference
                 elif np.isnan(offsets_s[one]) and not np.isnan(offsets_s[other]):
                     offsets_s[one] = offsets_s[other] - difference
-    return offsets_s - offsets_s.min()
+    aligned: FloatArray = offsets_s - offsets_s.min()
+    return aligned
 
 
 def _join(graphs: Sequence[KernelGraph], ranks: Sequence[int], offsets_s: FloatArray) -> KernelGraph:

@@ -1,0 +1,166 @@
+"""Judges plans of several ranks by recorded steps: see README.md."""
+
+import argparse
+import json
+import tempfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from costmodel.files import write_json
+from costmodel.planner import plan
+from costmodel.planner._plan import Plan
+from costmodel.planner._ranks import read_ranks
+from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A variant on some ranks.
+
+    Attributes:
+        plan: Of all of its traces.
+        traced_s: What the traced step took the slowest rank.
+        step_s: What a step takes without a profiler: median over steps of the slowest rank's.
+        folder: Of the traces.
+    """
+
+    plan: Plan
+    traced_s: float
+    step_s: float
+    folder: Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=HERE / "recorded", metavar="DIR")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = dict(read(args.data, Path(folder)))
+        rows = [
+            row
+            for (world, network), variants in recorded.items()
+            for row in (*replays(variants), *what_ifs(variants))
+            if row.update(world=world, network=network) is None
+        ]
+    write_json(args.json, {"rows": rows})
+    print(table(rows))
+
+
+def read(data: Path, folder: Path) -> Iterator[tuple[tuple[int, str], dict[str, Recorded]]]:
+    """Variants of each network on each number of ranks."""
+    with zipfile.ZipFile(data / "traces.zip") as archive:
+        archive.extractall(folder)
+    steps: dict[tuple[int, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in json.loads((data / "measurements.json").read_text())["rows"]:
+        steps[row["world"], row["network"], row["name"]].append(row)
+    found: dict[tuple[int, str], dict[str, Recorded]] = defaultdict(dict)
+    for (world, network, name), rows in steps.items():
+        place = folder / str(world) / network / name
+        step_s = median(max(each) for each in zip(*(row["step_s"] for row in rows), strict=True))
+        traced_s = max(row["traced_step_s"] for row in rows)
+        found[world, network][name] = Recorded(plan(place, within="iteration"), traced_s, step_s, place)
+    yield from found.items()
+
+
+def replays(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
+    """What the merged graph takes unchanged, and what of it is exposed, beside each trace for itself."""
+    for name, recorded in variants.items():
+        ranks = recorded.plan.ranks
+        own_s = [exposed_in_trace_s(file) for file in sorted(recorded.folder.glob("*.json"))]
+        yield {
+            "what": "replay",
+            "variant": name,
+            "predicted_s": recorded.plan.before.makespan_s,
+            "true_s": recorded.traced_s,
+            "exposed_s": ranks["exposed_s"].tolist(),
+            "exposed_in_trace_s": own_s,
+            "waited_s": ranks["waited_s"].tolist(),
+        }
+
+
+def exposed_in_trace_s(file: Path) -> float:
+    """Seconds in which a rank's GPU runs collectives alone, from its trace, apart from the planner."""
+    events = json.loads(file.read_text())["traceEvents"]
+    (window,) = (
+        each for each in events if each.get("name") == "iteration" and each["cat"] == "user_annotation"
+    )
+    begin, end = window["ts"], window["ts"] + window["dur"]
+    kinds = ("kernel", "gpu_memcpy", "gpu_memset")
+    spans = [each for each in events if each.get("cat") in kinds and begin <= each["ts"] <= end]
+    moving = [each for each in spans if "nccl" in each["name"].lower()]
+    rest = [each for each in spans if "nccl" not in each["name"].lower()]
+    return 1e-6 * (covered(spans) - covered(rest)) if moving else 0.0
+
+
+def covered(spans: list[dict[str, Any]]) -> float:
+    """Microseconds that spans cover together."""
+    total = until = 0.0
+    for start, end in sorted((each["ts"], each["ts"] + each["dur"]) for each in spans):
+        total += max(end - max(start, until), 0.0)
+        until = max(until, end)
+    return total
+
+
+def what_ifs(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
+    """Changes whose outcome was recorded, from the plain variant or to it; wall times, by the traced ones."""
+    plain = variants["plain"]
+
+    def row(what: str, before: Recorded, predicted_s: float, after: Recorded) -> dict[str, Any]:
+        traced = {"predicted_s": predicted_s, "true_s": after.traced_s, "before_s": before.traced_s}
+        return {"what": what, "variant": after.folder.name, **traced}
+
+    if "late" in variants:
+        yield row("no rank is late", variants["late"], without_late_layer_s(variants["late"]), plain)
+    if "half" in variants:
+        yield row(
+            "half", plain, plan(plain.folder, "half", within="iteration").after.makespan_s, variants["half"]
+        )
+    if "channels" in variants:
+        factor = moving_s(variants["channels"]) / moving_s(plain)
+        slower = plan(plain.folder, f"scale:nccl={factor}", within="iteration")
+        yield row(f"links {factor:.2f}x as slow", plain, slower.after.makespan_s, variants["channels"])
+
+
+def moving_s(recorded: Recorded) -> float:
+    return float(recorded.plan.ranks["collective_s"].mean())
+
+
+def without_late_layer_s(recorded: Recorded) -> float:
+    """The step if the late rank did not have its further layer: its first kernels take nothing."""
+    graph = read_ranks(recorded.folder, "iteration").graph
+    kernels = [kernels_of(graph, rank) for rank in (0, 1)]
+    more = len(kernels[1]) - len(kernels[0])
+    durations_s = graph.durations_s.copy()
+    durations_s[kernels[1][:more]] = 0.0
+    return plan(graph.assuming(durations_s=durations_s)).before.makespan_s
+
+
+def kernels_of(graph: KernelGraph, rank: int) -> np.ndarray:
+    of_rank = np.array([each.rank == rank for each in graph.resources])[graph.resource_ids]
+    return np.flatnonzero(of_rank & graph.of_kind(TaskKind.KERNEL))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| ranks | network | what | variant | predicted ms | true ms | error % |", "|" + " --- |" * 7]
+    for row in rows:
+        error = 100 * (row["predicted_s"] / row["true_s"] - 1)
+        shown = (row["world"], row["network"], row["what"], row["variant"])
+        lines.append(
+            f"| {' | '.join(map(str, shown))} | {1e3 * row['predicted_s']:.3f} | {1e3 * row['true_s']:.3f} "
+            f"| {error:+.1f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
