@@ -263,10 +263,33 @@ def test_an_event_that_was_recorded_before_the_trace_is_not_known(tmp_path: Path
     machine.events = [each for each in machine.events if each["name"] != "cudaEventRecord"]
     machine.events[-1]["args"]["stream"] = -1  # as of waits for events
     recorded = read_kineto(machine.save(tmp_path / "trace.json"))
-    assert pairs(recorded, DependencyKind.EVENT) == set()
+    assert pairs(recorded, DependencyKind.EVENT) == {("first", "second")}
     assert {source for source, _ in pairs(recorded, DependencyKind.SYNC)} == {"first", "second"}
     assert ["recorded before it" in each for each in recorded.inspection.unknown] == [True, False, False]
     assert "1 synchronising calls" in recorded.inspection.unknown[1]
+
+
+def test_waits_of_streams_are_guessed_where_the_trace_does_not_tell_for_which(tmp_path: Path) -> None:
+    told = two_streams(Machine())
+    known = read_kineto(told.save(tmp_path / "told.json"))
+    told.events = [each for each in told.events if each.get("cat") != "cuda_sync"]
+    guessed = read_kineto(told.save(tmp_path / "untold.json"))
+    assert pairs(guessed, DependencyKind.EVENT) == pairs(known, DependencyKind.EVENT)
+    assert any("are guessed" in each for each in guessed.inspection.unknown)
+
+
+def test_streams_far_behind_the_host_tell_nothing_of_launches(tmp_path: Path) -> None:
+    """All launches are queued for longer than any takes to have an effect, which says nothing of them."""
+    machine = Machine()
+    machine.launch("long", 5000.0)
+    for _ in range(40):
+        machine.launch("short", 100.0)
+    machine.synchronize()
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    durations_s = graph.durations_s.copy()
+    durations_s[graph.on_device] *= 0.1
+    change = replay(graph).makespan_s - replay(graph.assuming(durations_s=durations_s)).makespan_s
+    assert change == pytest.approx(0.9 * graph.durations_s[graph.on_device].sum(), rel=0.02)
 
 
 @pytest.mark.parametrize("bare", [False, True])

@@ -1,5 +1,6 @@
 """Dependencies in a trace: launches, events, synchronising calls, and threads that wait for each other."""
 
+import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -31,22 +32,52 @@ def find_links(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> list[Link
 
 def _stream_waits(tasks: Tasks, tracks: Tracks, findings: FaultCounts) -> Iterator[Link]:
     """A stream that waits for an event waits for what was launched before that was recorded."""
-    unknown = 0
+    guessed = 0
     for call in tasks.calls.values():
         if "StreamWaitEvent" not in call.span.name:
             continue
         wait = _Wait.of(call, tasks, tracks)
         target = wait.stream.first_after(call.span.start) if wait and wait.stream else None
         if wait is None or wait.record is None:
-            unknown += 1
+            guessed += 1
+            yield from _guess_wait(call, tasks, tracks.resolution_s)
         elif wait.recorded is not None and target is not None:
             yield wait.recorded, target, DependencyKind.EVENT
-    if unknown:
+    if guessed:
         findings.unknown.append(
-            f"{unknown:,} waits of streams for events are not modelled, as the trace does not say for which, "
-            "or these were recorded before it: record it with "
-            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
+            f"{guessed:,} waits of streams for events are guessed, as the trace does not say for which, or "
+            "these were recorded before it: what is launched next waits for what ended last on another "
+            "stream. Record it with experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True)."
         )
+
+
+def _guess_wait(call: Call, tasks: Tasks, resolution_s: float) -> Iterator[Link]:
+    """Guess who waits for what: what is launched next, for what had been launched and ended last before it.
+
+    This is how collectives are called: their stream waits for that of the caller, and that for theirs again.
+    """
+    streams = [each for each in _streams_of(tasks, call.span.process) if each.spans]
+    nexts = [(each.launch_after(call.span.start), each) for each in streams]
+    launched_s, waiting = min(nexts, key=lambda each: each[0], default=(math.inf, None))
+    target = waiting.first_after(call.span.start) if waiting and launched_s < math.inf else None
+    if target is None:
+        return
+    latest_s = tasks.pieces[target].start + resolution_s
+    done = [
+        source
+        for each in streams
+        if each is not waiting and (source := _ended_before(each, call.span.start, latest_s)) is not None
+    ]
+    if done:
+        yield max(done, key=lambda source: tasks.pieces[source].end), target, DependencyKind.EVENT
+
+
+def _ended_before(stream: Stream, launched_s: float, latest_s: float) -> int | None:
+    """The last task of a stream that was launched before a time and ended before another."""
+    last = stream.last_before(launched_s)
+    while last is not None and stream.spans[last - stream.first].end > latest_s:
+        last = last - 1 if last > stream.first else None
+    return last
 
 
 @dataclass(frozen=True)
