@@ -48,7 +48,8 @@ class TritonFamily:
         kernel: File of the kernel; it holds all that the kernel calls.
         function: Name of the ``@triton.jit`` function.
         dims: Each dimension, a letter, and its size where nothing else is asked for.
-        parameters: Choices of each parameter; those named in ``OPTIONS`` are the compiler's.
+        parameters: Choices of each parameter; those named in ``OPTIONS`` are the compiler's. Where they are
+            left empty, ``()``, they are found by what the kernel and its grid use the parameter for.
         grid: One to three formulas: programs along each axis.
         defaults: The config that its author would ship.
         starts: What is changed of it in each other config that is measured before those of a search.

@@ -50,6 +50,10 @@ def _families(file: Path, name: str) -> tuple[TritonFamily, ...]:
     if not families or not all(isinstance(family, TritonFamily) for family in families):
         wanted = name or f"{_ONE} or {_SEVERAL}"
         raise CostModelError(f"{file} must define {wanted}, one TritonFamily or a list of them.")
+    if not all(choices for family in families for choices in family.parameters.values()):
+        from costmodel.kernels.triton.proposing._open_family import fill_choices  # loads Triton
+
+        families = list(map(fill_choices, families))
     return tuple(families)
 
 

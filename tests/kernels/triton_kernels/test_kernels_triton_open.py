@@ -150,3 +150,36 @@ def test_what_cannot_be_right_is_told(name: str, block: int, fault: str, tmp_pat
     launch = ReadLaunch([Array(4 * 4000), Array(4 * 4000), 1000], (4, 1, 1), 4)
     assert find_fault(parse_ir(texts.ttir), launch).startswith(fault)
     assert bool(find_fault(parse_ir(texts.ttir), launch)) == bool(fault)
+
+
+FAMILY = """
+from pathlib import Path
+import numpy as np
+from costmodel import TritonFamily
+
+def arrays(dims, rng):
+    return {name: rng.standard_normal(4 * dims["n"]).astype(np.float32) for name in ("x", "y")}
+
+FAMILY = TritonFamily(
+    name="rows", kernel=Path(KERNELS), function="looped", dims={"n": 1000}, grid=("4 * PARTS",),
+    parameters={"BLOCK": (), "PARTS": (), "num_warps": (), "num_stages": (1, 2)},
+    scalars={"n": "n"}, arrays=arrays, outputs=("y",), defaults={"num_stages": 2},
+)
+"""
+
+
+@pytest.mark.triton
+def test_a_family_may_leave_choices_to_its_kernel(tmp_path: Path) -> None:
+    kernels = pytest.importorskip("open_kernels")
+    file = tmp_path / "family.py"
+    file.write_text(FAMILY.replace("KERNELS", repr(kernels.__file__)))
+    from costmodel.kernels.triton._source import load_families
+
+    (family,) = load_families(str(tmp_path))
+    assert family.choices["BLOCK"] == tuple(2**i for i in range(11))  # rows have 1,000 elements
+    assert family.choices["PARTS"] == (1, 2, 4, 8, 16, 32, 64)
+    assert family.choices["num_stages"] == (1, 2)
+    assert family.space().default.decisions["num_stages"] == 2
+    assert {1, 8} < set(family.choices["num_warps"])
+    for config in [family.space().sample(np.random.default_rng(i)) for i in range(20)]:
+        assert 1 <= config.decisions["BLOCK"] / (32 * config.decisions["num_warps"]) <= 64

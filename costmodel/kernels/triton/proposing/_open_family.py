@@ -8,11 +8,14 @@ from costmodel.kernels.family._formula import Formula
 from costmodel.kernels.triton._build import family_function, prepare_reading
 from costmodel.kernels.triton._family import OPTIONS, TritonFamily
 from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
-from costmodel.kernels.triton.proposing._open_space import Choices, OpenLaunch
+from costmodel.kernels.triton.proposing._open_space import STAGES, WARPS, Choices, OpenLaunch
 from costmodel.kernels.triton.proposing._propose import ConfigRanker, Proposer
 from costmodel.kernels.triton.proposing._uses import find_uses
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
 from costmodel.records._workload import Workload
+
+_USUAL_SMS = 64  # of which programs that stay are multiples, where the device is not known yet
+_WARPS, _STAGES = (1, 2, 4, 8), (3,)  # where the kernel tells nothing: stages act on products in loops
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,25 @@ class OpenFamily:
             return BoundConfig(*prepare_reading(family, candidate, self.architecture))
         except Exception as error:  # noqa: BLE001 (of formulas: the config stays unread)
             return error
+
+
+def fill_choices(family: TritonFamily) -> TritonFamily:
+    """Return a family with choices for the parameters that have none, and what tiles must hold of a thread.
+
+    Raises:
+        CostModelError: What may be chosen of a parameter cannot be told.
+    """
+    unfilled = [name for name, choices in family.parameters.items() if not choices]
+    if not unfilled:
+        return family
+    space = OpenFamily(family, family.workload(), "", _USUAL_SMS).launch().space()
+    found = {WARPS: _WARPS, STAGES: _STAGES, **space.choices}
+    filled = {name: choices or found[name] for name, choices in family.parameters.items()}
+    middle = {name: filled[name][len(filled[name]) // 2] for name in unfilled}
+    condition = space.condition if WARPS in filled else ""
+    return replace(
+        family,
+        parameters=filled,
+        defaults={**middle, **family.defaults},
+        conditions=[*family.conditions, *([condition] if condition else [])],
+    )

@@ -51,6 +51,20 @@ class OpenSpace:
     told: tuple[int, ...] = ()
     multiplies: bool = False
 
+    @property
+    def condition(self) -> str:
+        """The same as ``fits`` as a formula; empty if there is nothing to hold."""
+        sides = [*self.tiles, *map(str, self.told)]
+        if not sides:
+            return ""
+        elements = " * ".join(sides)
+        if self.multiplies and len(sides) > 2:  # the two longest
+            elements = f"{elements} / min({', '.join(sides)})" if len(sides) == 3 else ""
+        least, most = _PER_THREAD_OF_PRODUCT if self.multiplies else _PER_THREAD
+        return (
+            elements and f"{least * WARP_THREADS} * {WARPS} <= {elements} <= {most * WARP_THREADS} * {WARPS}"
+        )
+
     def fits(self, config: Mapping[str, int]) -> bool:
         """Tell whether threads have neither too little of a tile nor too much."""
         sides = sorted((*(config[name] for name in self.tiles), *self.told), reverse=True)

@@ -5,6 +5,8 @@ switches: what values are worth trying follows from that.
 """
 
 import ast
+import inspect
+import textwrap
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +75,7 @@ class _Reader(ast.NodeVisitor):
 
     def read(self) -> None:
         """Read the function's body."""
-        (definition,) = self.function.parse().body
+        (definition,) = _parse(self.function).body
         for statement in definition.body:
             self.visit(statement)
 
@@ -152,7 +154,7 @@ class _Reader(ast.NodeVisitor):
             found = getattr(self.function.fn.__globals__.get(node.value.id), node.attr, None)
         else:
             return None
-        is_own = hasattr(found, "parse") and hasattr(found, "arg_names")
+        is_own = hasattr(found, "fn") and hasattr(found, "arg_names")
         return found if is_own and not found.fn.__module__.startswith("triton.") else None
 
     def _test(self, node: ast.expr) -> None:
@@ -189,6 +191,14 @@ class _Reader(ast.NodeVisitor):
 
 
 _ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop, ast.expr_context)
+
+
+def _parse(function: Any) -> ast.Module:
+    """Parse a function; one that is interpreted does not do it by itself."""
+    if hasattr(function, "parse"):
+        parsed: ast.Module = function.parse()
+        return parsed
+    return ast.parse(textwrap.dedent(inspect.getsource(function.fn)))
 
 
 def _is_language(node: ast.expr) -> bool:
