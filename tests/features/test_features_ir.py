@@ -102,6 +102,20 @@ def test_more_work_takes_its_resource_longer(resource: str, fact: str) -> None:
     assert many > few
 
 
+@pytest.mark.parametrize(
+    ("programs", "threads", "sms", "clocks"),
+    [
+        (8000, 128, 8, 1000 * 55),  # one after another on each SM
+        (8000, 256, 8, 1000 * 8 * 12),  # by the warp, where there are many
+        (132_000, 128, 132, 132_000 * 1.2),  # one after another on the device
+    ],
+)
+def test_programs_take_their_time_to_start(programs: float, threads: float, sms: int, clocks: float) -> None:
+    place = platform(sms)
+    table = extract_read([facts(programs=programs, threads=threads)], [place])
+    assert 2.0 ** column(table, "log2_start_s")[0] == pytest.approx(clocks / (1e6 * place.device.clock_mhz))
+
+
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="same length"):
         extract_read([facts()], [])

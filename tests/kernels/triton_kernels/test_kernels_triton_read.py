@@ -155,6 +155,34 @@ def test_a_place_by_way_of_a_square_root_is_known() -> None:
     assert facts.load_sectors == 64 * 6 * 4 / 32  # none is left out between elements that are six apart
 
 
+def test_a_loop_that_data_may_end_early_is_taken_to_go_on() -> None:
+    text = """
+    module {
+      tt.func public @until_found(%x: !tt.ptr<i32>, %n: i32) {
+        %zero = arith.constant 0 : i32
+        %step = arith.constant 16 : i32
+        %end = scf.while (%at = %zero) : (i32) -> i32 {
+          %goes_on = arith.cmpi slt, %at, %n : i32
+          scf.condition(%goes_on) %at : i32
+        } do {
+        ^bb0(%at: i32):
+          %place = tt.addptr %x, %at : !tt.ptr<i32>, i32
+          %found = tt.load %place : !tt.ptr<i32>
+          %is_found = arith.cmpi ne, %found, %zero : i32
+          %further = arith.addi %at, %step : i32
+          %next = arith.select %is_found, %n, %further : i32
+          scf.yield %next : i32
+        }
+        tt.return
+      }
+    }
+    """
+    facts = read_texts(LoweredTexts(text), ReadLaunch([FLOATS, 100], (1, 1, 1), 4))
+    assert facts.loop_steps == 7
+    assert facts.guessed_branches > 0
+    assert facts.guessed_bounds == 0
+
+
 def test_layouts_are_unfolded_however_deep_they_are() -> None:
     """As in a sort, which cuts a tile along each power of two."""
     texts = recorded("row_softmax", "3.6.0")

@@ -25,7 +25,8 @@ LAYOUTS = Layouts(
     {
         "#rows": BY_ROWS,
         "#columns": BY_COLUMNS,
-        "#fours": "ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>",
+        "#both": "ttg.blocked<{sizePerThread = [2, 1], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], "
+        "order = [1, 0]}>",
         "#linear": "ttg.linear<{register = [[0, 1]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
         "warp = [[8, 0], [16, 0]], block = []}>",
         "#plain": "ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>",
@@ -77,6 +78,7 @@ def test_what_is_unknown_is_taken_to_be_side_by_side() -> None:
 
 def test_lanes_are_where_their_layout_says() -> None:
     assert lane_places(tile("#linear"), LAYOUTS)[[1, 2, 4, 31]].tolist() == [[0, 2], [0, 4], [1, 0], [7, 6]]
+    assert lane_places(tile("#both"), LAYOUTS)[[1, 8, 31]].tolist() == [[0, 1], [2, 0], [6, 7]]
     assert lane_places(tile("#rows.s0", shape=(64,)), LAYOUTS)[:, 0].tolist() == list(range(32))
     assert lane_places(tile("#rows.s1", shape=(64,)), LAYOUTS)[:, 0].tolist() == [0] * 32
     assert lane_places(tile("#unheard"), LAYOUTS) is None
@@ -114,3 +116,15 @@ def test_a_mask_that_may_end_anywhere_takes_accesses_apart(
     assert facts.store_request_sectors == sectors
     # Neighbours on the left and on the right are never aligned.
     assert facts.thread_loads == 8 + 8 + of_thread
+
+
+@pytest.mark.parametrize(
+    ("warps", "told", "limit"),
+    [(4, "", 255), (16, "", 128), (4, "ttg.maxnreg = 64 : i32, ", 64), (32, "ttg.maxnreg = 96 : i32, ", 64)],
+)
+def test_threads_have_what_their_number_or_author_allows(warps: int, told: str, limit: float) -> None:
+    ttir, ttgir = ((TEXTS / f"row_softmax-3.6.0.{stage}").read_text() for stage in ("ttir", "ttgir"))
+    ttgir = ttgir.replace("module attributes {", f"module attributes {{{told}")
+    halves = Array(1 << 21)
+    facts = read_texts(LoweredTexts(ttir, ttgir, 0), ReadLaunch([halves, halves, 1000], (512, 1, 1), warps))
+    assert facts.register_limit == limit
