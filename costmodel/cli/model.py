@@ -56,6 +56,8 @@ FileArgument = Annotated[
 ]
 # What is written in place of a file for the models of `costmodel train` without a dataset.
 _DEFAULT = "default"
+# The same for the models of library calls, of which nothing is ranked.
+_CALLS = "calls"
 
 
 @app.callback()
@@ -83,7 +85,8 @@ def predict(
         Path,
         typer.Argument(
             metavar="FILE",
-            help=f"Model that `costmodel train` wrote, or {_DEFAULT} for the model of the shipped datasets.",
+            help=f"Model that `costmodel train` wrote, {_DEFAULT} for the model of the shipped datasets, or "
+            f"{_CALLS} for library calls on any NVIDIA GPU of the table.",
             show_default=False,
         ),
     ],
@@ -155,9 +158,15 @@ def predict(
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
+    - `costmodel model predict calls aiconfigurator.gemm.fp8-m64-n4096-k4096 --device L40S`
     """
-    from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
+    from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, read_device
 
+    if str(file) == _CALLS:
+        if candidates or sms is not None or sweep or plot:
+            raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
+        _predict_call(workload, read_device(own, device) if own else device_named(device, ()), json)
+        return
     model = _model_at(file, workload)
     if sweep:
         if sms is not None:
@@ -183,6 +192,26 @@ def predict(
     _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
     kernels = ranking.head(top).to_dict("records")
     write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": kernels})
+
+
+def _predict_call(workload: str, device: "Device", json: Path | None) -> None:
+    """Print what a library's call takes on a GPU."""
+    from costmodel.records._workload import Workload
+    from costmodel.transfer.prediction._calls import predict_call
+
+    found = predict_call(Workload.parse(workload), device)
+    rows = [
+        (
+            each.framework,
+            f"{each.latency_s * 1e6:,.1f} us",
+            f"{each.low_s * 1e6:,.1f} - {each.high_s * 1e6:,.1f} us",
+        )
+        for each in found
+    ]
+    header = ("framework", "latency", "90 % interval")
+    print_table(TextTable(f"{workload} on {device.name}", header, rows, "lrr"))
+    calls = [each._asdict() for each in found]
+    write_json(json, {"workload": workload, "device": device.name, "calls": calls})
 
 
 def _model_at(file: Path, workload: str) -> "Model":

@@ -168,6 +168,8 @@ _ATTENTION = {
     "step": "p",
     "window_size": "w",
 }
+# Sizes of which 0 says that there is none.
+MAY_BE_ZERO = ("step", "window_size")
 # By name of the table, which the name of a file begins with.
 CALL_KINDS: Mapping[str, CallKind] = {
     "gemm": CallKind({"m": "m", "n": "n", "k": "k"}, ("gemm_dtype",), _gemm),

@@ -1,6 +1,7 @@
 """Rows to learn from, relative to their tasks, and trees that are boosted on them, for NumPy to walk."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +10,9 @@ import numpy as np
 import pandas as pd
 import xgboost
 from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.trees import complete_trees
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset import Dataset, load_dataset
@@ -127,18 +131,8 @@ def boost(rows: Rows, train: Positions, seeds: int, trees: int) -> list[xgboost.
 
 def ranker_of(boosters: Sequence[xgboost.Booster]) -> ReadRanker:
     """Return the mean of several boosters."""
-    depth = SETTINGS["max_depth"]
-    every = [tree for booster in boosters for tree in _trees(booster)]
-    splits = np.zeros((len(every), 2**depth - 1), np.uint8)
-    thresholds = np.zeros(splits.shape, np.float16)
-    leaves = np.zeros((len(every), 2**depth), np.float16)
-    for i, tree in enumerate(every):
-        for node, (split, threshold, leaf) in _complete(tree, depth):
-            if node < 2**depth - 1:
-                splits[i, node], thresholds[i, node] = split, threshold
-            else:
-                leaves[i, node - (2**depth - 1)] = leaf / len(boosters)
-    return ReadRanker(np.array([column.name for column in READ_COLUMNS]), splits, thresholds, leaves)
+    trees = complete_trees(boosters, SETTINGS["max_depth"])
+    return ReadRanker(np.array([column.name for column in READ_COLUMNS]), *trees)
 
 
 def kernel_kinds() -> dict[str, str]:
@@ -148,26 +142,6 @@ def kernel_kinds() -> dict[str, str]:
         for file in sorted(FAMILIES.glob("*/family.py"))
         for family in load_families(str(file.parent))
     }
-
-
-def _trees(booster: xgboost.Booster) -> Iterator[pd.DataFrame]:
-    frame = booster.trees_to_dataframe()
-    for _, tree in frame.groupby("Tree"):
-        yield tree.set_index("ID")
-
-
-def _complete(tree: pd.DataFrame, depth: int) -> Iterator[tuple[int, tuple[int, float, float]]]:
-    """Each node of a complete tree, as (column, threshold, leaf); an early leaf stands for all below it."""
-    rows = tree[["Feature", "Split", "Yes", "No", "Gain"]].to_dict("index")
-    below = [(0, next(iter(rows)))]
-    while below:
-        node, name = below.pop()
-        told = rows[name]
-        is_leaf = told["Feature"] == "Leaf"
-        yield node, (0, 0.0, told["Gain"]) if is_leaf else (int(told["Feature"][1:]), told["Split"], 0.0)
-        if node < 2**depth - 1:
-            children = (name, name) if is_leaf else (told["Yes"], told["No"])
-            below += [(2 * node + 1, children[0]), (2 * node + 2, children[1])]
 
 
 def _is_of_triton(data: Dataset) -> NDArray[np.bool_]:

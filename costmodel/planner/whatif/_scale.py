@@ -26,6 +26,8 @@ from costmodel.planner.whatif._transform import check_positive, in_scope, kernel
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
+from costmodel.transfer._call_latency import can_be_predicted
+from costmodel.transfer.prediction._calls import compare_devices, is_call
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
@@ -165,6 +167,7 @@ def _halved(kernels: KernelClass) -> KernelClass:
 
 # What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.
 Bound = Literal["by name", "fastest", "slowest"]
+_BOUNDS: tuple[Bound, ...] = ("fastest", "by name", "slowest")
 _ASSUMED: dict[Bound, str] = {
     "by name": "products go with rounds of blocks and the rate of CUDA cores or, by type, of Tensor Cores, "
     "others with rounds and clock, and what the memory takes of them, little of products and most of others, "
@@ -214,7 +217,8 @@ def on_device(
     Matrix products are assumed to scale with the Tensor rate or, in float32 and for vectors, with the lanes,
     and other kernels with the first. In addition, the part of the time that memory takes, small for products
     and large for most others, scales with the bandwidth. A rate that is not known for both devices counts as
-    equal. Of the rates of a datasheet counts what a device reaches, where that is known.
+    equal. Of the rates of a datasheet counts what a device reaches, where that is known. Products in float16
+    whose sizes are known take what models of library calls say that they take there, over what they say here.
 
     Args:
         graph: The graph.
@@ -265,12 +269,27 @@ def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) ->
         recorded.bandwidth_gb_s * reached.bandwidth, device.bandwidth_gb_s * reaches.bandwidth
     )
     of_products = find_products(graph)
+    calls, place = _compare_calls(graph, recorded, device), _BOUNDS.index(bound)
     if bound == "by name":
-        return slow_by_memory(graph, np.where(of_products, by_rate, by_clock), by_bandwidth)
+        by_name = slow_by_memory(graph, np.where(of_products, by_rate, by_clock), by_bandwidth)
+        return np.where(np.isnan(calls[place]), by_name, calls[place])
     of_kind = np.where(of_products, by_tensor, by_lanes)
     every = np.stack([by_clock, by_lanes, of_kind, np.full(len(graph), by_bandwidth)])
     margin = 1.0 if recorded.architecture == device.architecture else _MARGIN
-    return np.asarray(every.min(axis=0) / margin if bound == "fastest" else every.max(axis=0) * margin)
+    end = np.asarray(every.min(axis=0) / margin if bound == "fastest" else every.max(axis=0) * margin)
+    return np.where(np.isnan(calls[place]), end, calls[place])
+
+
+def _compare_calls(graph: KernelGraph, recorded: Device, device: Device) -> FloatArray:
+    """``(3, n)`` what calls take that models of calls know, in the order of ``_BOUNDS``; NaN for all else."""
+    found = np.full((len(_BOUNDS), len(graph)), np.nan)
+    if not (can_be_predicted(recorded) and can_be_predicted(device)):
+        return found
+    for number, name in enumerate(graph.workloads):
+        if name and is_call(workload := Workload.parse(name)):
+            of_it = find_products(graph) & (graph.workload_ids == number)
+            found[:, of_it] = np.array(compare_devices(workload, recorded, device))[:, None]
+    return found
 
 
 class _Reached(NamedTuple):

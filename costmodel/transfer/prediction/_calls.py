@@ -1,0 +1,151 @@
+"""What a library's call takes on a GPU, in each framework that is known to make it."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.errors import CostModelError
+from costmodel.records._library_calls import CALL_KINDS, MAY_BE_ZERO, CallWork
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+from costmodel.transfer._call_latency import CallModel, LibraryCalls, shipped_call_models
+
+# Products of ours are calls, too.
+_SUITE, _OURS = "aiconfigurator", {"float16": "bfloat16"}
+
+
+class CallPrediction(NamedTuple):
+    """What a call takes in a framework.
+
+    Attributes:
+        framework: Its name.
+        latency_s: Seconds, the median.
+        low_s: Lower end of a 90 % interval.
+        high_s: Upper end.
+    """
+
+    framework: str
+    latency_s: float
+    low_s: float
+    high_s: float
+
+
+def is_call(workload: Workload) -> bool:
+    """Tell whether a workload is a call whose latency the shipped models know."""
+    return _name_parts(workload)[0] in CALL_KINDS
+
+
+def predict_call(
+    workload: Workload, device: Device, measured: Sequence[tuple[Workload, str, float]] = ()
+) -> list[CallPrediction]:
+    """Predict a call on all SMs of a GPU, the fastest framework first.
+
+    Args:
+        workload: The call, such as ``aiconfigurator.gemm.fp8-m64-n4096-k4096`` or
+            ``matmul-m64-n4096-k4096-float16``.
+        device: The GPU, which may be hypothetical.
+        measured: LibraryCalls of this kind that were measured on it, in which framework, and their seconds.
+
+    Raises:
+        CostModelError: It is no call, no framework makes it, or too little is known of the GPU.
+    """
+    kind, types = _name_parts(workload)
+    if kind not in CALL_KINDS:
+        raise CostModelError(
+            f"A call must be a product in float16, or of {', '.join(CALL_KINDS)} "
+            f"with its types and sizes as in {_SUITE}.gemm.fp8-m64-n4096-k4096, but got {workload.name}."
+        )
+    model = shipped_call_models()[kind]
+    groups = _groups(model, types)
+    if not groups:
+        known = sorted({".".join(map(_spell, each.split("|")[1:])) for each in model.groups.tolist()})
+        raise CostModelError(f"The types of {kind} must be one of {', '.join(known)}, but got {types}.")
+    asked = _calls([(workload, group) for group in groups], kind, device)
+    if measured:
+        pairs = [(each, _group(model, each, framework)) for each, framework, _ in measured]
+        found = model.predict(asked, _calls(pairs, kind, device), np.array([s for *_, s in measured]))
+    else:
+        found = model.predict(asked)
+    frameworks = [group.split("|")[0] for group in groups]
+    columns = (found.latency_s.tolist(), found.low_s.tolist(), found.high_s.tolist())
+    return sorted(map(CallPrediction, frameworks, *columns), key=lambda each: each.latency_s)
+
+
+def compare_devices(workload: Workload, recorded: Device, device: Device) -> tuple[float, float, float]:
+    """Return how many times as long a call takes on another GPU: at least, in the median, and at most.
+
+    It is the geometric mean over frameworks. The ends are those of 90 % intervals there.
+
+    Raises:
+        CostModelError: See ``predict_call``.
+    """
+    here, there = (
+        {each.framework: each for each in predict_call(workload, where)} for where in (recorded, device)
+    )
+    ratios = np.array(
+        [[math.log(end / here[name].latency_s) for end in each[:0:-1]] for name, each in there.items()]
+    )
+    high, low, middle = np.exp(ratios.mean(axis=0)).tolist()
+    return low, middle, high
+
+
+def _name_parts(workload: Workload) -> tuple[str, str]:
+    """Kind of a call and its types, joined by dots; two empty texts for what is none."""
+    if workload.is_foreign:
+        suite, _, rest = workload.kind.partition(".")
+        kind, _, types = rest.partition(".")
+        return (kind, types) if suite == _SUITE else ("", "")
+    is_product = workload.kind == "matmul" and workload.dtype in _OURS
+    return ("gemm", _OURS[workload.dtype]) if is_product else ("", "")
+
+
+def _groups(model: CallModel, types: str) -> list[str]:
+    """Groups of these types."""
+    return [each for each in model.groups.tolist() if ".".join(map(_spell, each.split("|")[1:])) == types]
+
+
+def _group(model: CallModel, workload: Workload, framework: str) -> str:
+    """Return the group of a call in a framework.
+
+    Raises:
+        CostModelError: The framework is not known to make it.
+    """
+    groups = {each.split("|")[0]: each for each in _groups(model, _name_parts(workload)[1])}
+    if framework not in groups:
+        raise CostModelError(
+            f"The framework of {workload.name} must be one of {', '.join(groups)}, but got {framework!r}."
+        )
+    return groups[framework]
+
+
+def _spell(name: str) -> str:
+    return re.sub(r"\W+", "_", name, flags=re.ASCII)
+
+
+def _calls(pairs: Iterable[tuple[Workload, str]], kind: str, device: Device) -> LibraryCalls:
+    """Make the calls of workloads of one kind, each in a group.
+
+    Raises:
+        CostModelError: A size is missing.
+    """
+    workloads, groups = zip(*pairs, strict=True)
+    each = [_work(workload, group, kind) for workload, group in zip(workloads, groups, strict=True)]
+    columns = {
+        field.name: np.concatenate([getattr(work, field.name) for work in each]) for field in fields(CallWork)
+    }
+    return LibraryCalls(np.array(groups), CallWork(**columns), device)
+
+
+def _work(workload: Workload, group: str, kind: str) -> CallWork:
+    letters = CALL_KINDS[kind].sizes
+    needed = {letter for name, letter in letters.items() if name not in MAY_BE_ZERO}
+    if missing := sorted(needed - workload.dims.keys()):
+        raise CostModelError(f"{workload.name} must have the sizes {', '.join(missing)}.")
+    sizes = {
+        name: np.array([workload.dims.get(letter, 0)], dtype=np.float64) for name, letter in letters.items()
+    }
+    return CALL_KINDS[kind].work(sizes, tuple(group.split("|")[1:]))

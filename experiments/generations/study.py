@@ -1,0 +1,211 @@
+"""Measured calls on several generations of GPUs, and the model of calls that is fitted to them."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import xgboost
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+from scipy.sparse import lil_matrix
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.trees import complete_trees
+
+from costmodel.arrays import FloatArray
+from costmodel.dataset.importers._aiconfigurator import CallTable, find_tables
+from costmodel.dataset.sources._base import find_named_device
+from costmodel.records._library_calls import CallWork, find_format
+from costmodel.transfer._call_latency import (
+    RATES,
+    CallModel,
+    LibraryCalls,
+    can_be_predicted,
+    computing_s,
+    coordinates,
+    law,
+    moving_s,
+)
+
+Positions = NDArray[np.intp]
+WORK = tuple(CallWork.__dataclass_fields__)
+# Generations that are left out together.
+GENERATIONS = {"sm_80": "A100", "sm_90": "H100, H200", "sm_89": "L40S", "sm_120": "RTX PRO"}
+_BLACKWELL = "B200, B300, GB200, GB300"
+# What the law begins with, and how far rates of devices lie from each other.
+_START_S = 4e-6
+_RATES_STD = np.array([0.3, 0.2, 0.15, 0.15, 0.15])
+_SPREAD = 0.2
+DEPTH = 6
+SETTINGS = {"max_depth": DEPTH, "eta": 0.08, "min_child_weight": 30, "lambda": 3.0, "nthread": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Measured calls of one kind.
+
+    Attributes:
+        table: A row a call: ``device``, ``generation``, ``group``, ``latency_s``, sizes, and ``CallWork``.
+        sizes: Names of the columns of sizes.
+    """
+
+    table: pd.DataFrame
+    sizes: tuple[str, ...]
+
+    @classmethod
+    def load(cls, kind: str, each: int, seed: int = 0) -> Self:
+        """Draw calls of each GPU from the installed package, less what cannot be believed.
+
+        The same shapes are drawn on every GPU as far as they are there.
+        """
+        tables: dict[str, list[pd.DataFrame]] = {}
+        sizes: tuple[str, ...] = ()
+        for path in find_tables([kind]):
+            calls = CallTable.read(path)
+            calls = calls.part(min(1.0, 5 * each / max(1, len(calls.rows))))
+            sizes = max(sizes, calls.sizes, key=len)
+            rows = (
+                calls.rows[list(calls.sizes)]
+                .astype(np.float64)
+                .assign(
+                    device=calls.rows["device"].astype(str),
+                    group=calls.rows["framework"].str.lower()
+                    + "|"
+                    + calls.rows[list(calls.kind.types)].astype(str).agg("|".join, axis=1),
+                    latency_s=calls.latency_s,
+                    **{name: getattr(calls.work(), name) for name in WORK},
+                )
+            )
+            rows = rows[(calls.rows["reason"] == "").to_numpy() & (calls.latency_s > 0)]
+            tables.setdefault(path.parts[-5], []).append(rows)
+        drawn = [pd.concat(parts) for parts in tables.values()]
+        table = pd.concat([part.sample(min(len(part), each), random_state=seed) for part in drawn])
+        table = table[[can_be_predicted(find_named_device(name)) for name in table["device"]]]
+        table = table.fillna(0.0).reset_index(drop=True)
+        architecture = table["device"].map(lambda name: find_named_device(name).architecture)
+        table["generation"] = architecture.map(GENERATIONS).fillna(_BLACKWELL)
+        return cls(table, sizes)
+
+    @cached_property
+    def y(self) -> FloatArray:
+        """``(n,)`` log seconds."""
+        return np.log(self.table["latency_s"].to_numpy(np.float64))
+
+    @cached_property
+    def bits(self) -> FloatArray:
+        """``(n,)`` width of the numbers."""
+        types = self.table["group"].str.split("|").str[1]
+        return types.map(lambda name: find_format(name).multiplies).to_numpy(np.float64)
+
+    @cached_property
+    def logs(self) -> FloatArray:
+        """``(2, n)`` logs of ``computing_s`` and ``moving_s``."""
+        found = np.empty((2, len(self.table)))
+        for positions, calls in self.calls(np.arange(len(self.table))):
+            found[:, positions] = np.log([computing_s(calls), moving_s(calls)])
+        return found
+
+    def calls(self, positions: Positions) -> Iterator[tuple[Positions, LibraryCalls]]:
+        """Yield the calls at these positions, device by device."""
+        part = self.table.iloc[positions]
+        for name, where in part.groupby("device").indices.items():
+            rows = part.iloc[where]
+            work = CallWork(**{each: rows[each].to_numpy(np.float64) for each in WORK})
+            groups = rows["group"].to_numpy(str)
+            yield positions[where], LibraryCalls(groups, work, find_named_device(str(name)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    groups: NDArray[Any]
+    devices: NDArray[Any]
+    law: FloatArray
+    rates: FloatArray
+
+
+def fit_model(rows: Rows, train: Positions, trees: int, seed: int = 0) -> CallModel:
+    """Fit law, rates of the devices, and trees; widths of intervals are 1.65 until they are judged."""
+    fitted = _fit_law(rows, train, seed)
+    X, missed = _columns(rows, train, fitted)
+    generation = rows.table["generation"].iloc[train]
+    weight = 1.0 / generation.map(generation.value_counts()).to_numpy()
+    matrix = xgboost.DMatrix(X, missed, weight=weight / weight.mean(), nthread=1)
+    booster = xgboost.train({**SETTINGS, "seed": seed, "base_score": 0.0}, matrix, num_boost_round=trees)
+    return CallModel(
+        fitted.groups,
+        fitted.law,
+        fitted.devices,
+        fitted.rates,
+        np.maximum(fitted.rates.std(axis=1), _RATES_STD / 2),
+        *complete_trees([booster], DEPTH, np.float32),
+        measured=np.array([0]),
+        widths=np.array([1.65]),
+    )
+
+
+def _fit_law(rows: Rows, train: Positions, seed: int, most: int = 8000) -> _Fitted:
+    """Fit the law of each group and the rates of each device, robustly, rates with a normal prior."""
+    part = rows.table.iloc[train]
+    groups, devices = np.unique(part["group"].to_numpy(str)), np.unique(part["device"].to_numpy(str))
+    draw = np.random.default_rng(seed).choice(train, min(len(train), most), replace=False)
+    drawn = rows.table.iloc[draw]
+    group = np.searchsorted(groups, drawn["group"].to_numpy(str))
+    device = np.searchsorted(devices, drawn["device"].to_numpy(str))
+    g, d, n = len(groups), len(devices), len(draw)
+    begin = np.concatenate([np.full(g, np.log(_START_S)), np.full(g, 0.4), np.full(g, 0.2)])
+
+    def residuals(values: FloatArray) -> FloatArray:
+        of_group, rates = values[: 3 * g].reshape(3, g), values[3 * g :].reshape(RATES, d)
+        said = law(of_group[:, group], rates[:, device], rows.logs[:, draw], rows.bits[draw])
+        return np.concatenate(
+            [
+                (said - rows.y[draw]) / _SPREAD,
+                (3 * rates / _RATES_STD[:, None]).ravel(),
+                0.3 * (values[: 3 * g] - begin),
+            ]
+        )
+
+    pattern = lil_matrix((n + RATES * d + 3 * g, 3 * g + RATES * d), dtype=int)
+    for k in range(3):
+        pattern[np.arange(n), k * g + group] = 1
+    for k in range(RATES):
+        pattern[np.arange(n), 3 * g + k * d + device] = 1
+    pattern[n + np.arange(RATES * d), 3 * g + np.arange(RATES * d)] = 1
+    pattern[n + RATES * d + np.arange(3 * g), np.arange(3 * g)] = 1
+    values = least_squares(
+        residuals,
+        np.concatenate([begin, np.zeros(RATES * d)]),
+        jac_sparsity=pattern,
+        loss="soft_l1",
+        max_nfev=40,
+    ).x
+    return _Fitted(groups, devices, values[: 3 * g].reshape(3, g), values[3 * g :].reshape(RATES, d))
+
+
+def _columns(rows: Rows, train: Positions, fitted: _Fitted) -> tuple[FloatArray, FloatArray]:
+    """Columns of the trees, and what the law misses, both in the order of ``train``."""
+    group = np.searchsorted(fitted.groups, rows.table["group"].iloc[train].to_numpy(str))
+    said: list[FloatArray] = []
+    columns: list[FloatArray] = []
+    order: list[Positions] = []
+    place = dict(zip(train.tolist(), range(len(train)), strict=True))
+    for positions, calls in rows.calls(train):
+        at = np.array([place[each] for each in positions.tolist()])
+        of_group = fitted.law[:, group[at]]
+        rates = fitted.rates[:, np.searchsorted(fitted.devices, calls.device.name)]
+        logs = rows.logs[:, positions]
+        said.append(law(of_group, rates, logs, rows.bits[positions]))
+        columns.append(np.column_stack([coordinates(calls, of_group, rates, logs), group[at]]))
+        order.append(at)
+    back = np.argsort(np.concatenate(order))
+    return np.concatenate(columns)[back], rows.y[train] - np.concatenate(said)[back]
+
+
+def known_to(model: CallModel, rows: Rows, positions: Positions) -> Positions:
+    """Return the positions of calls whose framework and types the model learned."""
+    return positions[np.isin(rows.table["group"].iloc[positions].to_numpy(str), model.groups)]

@@ -1,0 +1,46 @@
+"""Train the models of calls that come with the package, with intervals of generations that were left out."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+from judge import MEASURED, interval_widths
+from kit.results import say
+from options import parse_options
+from study import Rows, fit_model
+
+from costmodel.transfer._call_latency import SHIPPED, save_call_models
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kinds", nargs="+", help="tables of AIConfigurator")
+    parser.add_argument("--each", type=int, help="calls of each GPU")
+    parser.add_argument("--trees", type=int, help="trees of a model")
+    parser.add_argument("--draws", type=int, help="draws of the calls that are measured")
+    parser.add_argument("--out", type=Path, default=SHIPPED, metavar="FILE", help="where they are written")
+    args = parse_options(parser, __file__, argv)
+    models = {}
+    for kind in args.kinds:
+        rows = Rows.load(kind, args.each)
+        generation = rows.table["generation"].to_numpy(str)
+        without = {
+            each: fit_model(rows, np.flatnonzero(generation != each), args.trees)
+            for each in sorted(set(generation))
+        }
+        model = fit_model(rows, np.arange(len(rows.table)), args.trees)
+        models[kind] = replace(
+            model, measured=np.array(MEASURED), widths=interval_widths(rows, without, args.draws)
+        )
+        say(f"{kind}: {len(rows.table):,} calls, widths {models[kind].widths.round(2).tolist()}")
+    save_call_models(models, args.out)
+    say(f"{args.out}: {args.out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Latencies of library calls on GPUs that nobody measured: the law, measurements, the shipped models."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from costmodel.arrays import FloatArray
+from costmodel.cli._app import app
+from costmodel.errors import CostModelError
+from costmodel.records import find_device, hypothetical
+from costmodel.records._device_table import read_devices
+from costmodel.records._library_calls import CALL_KINDS
+from costmodel.records._peak_rates import least_latency_s
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+from costmodel.transfer._call_latency import (
+    RATES,
+    CallModel,
+    LibraryCalls,
+    can_be_predicted,
+    computing_s,
+    law,
+    load_call_models,
+    moving_s,
+    save_call_models,
+    shipped_call_models,
+)
+from costmodel.transfer.prediction._calls import is_call, predict_call
+
+pytestmark = pytest.mark.white_box
+
+GPU = Device(
+    "A GPU",
+    "cuda",
+    "sm_90",
+    100,
+    1000.0,
+    bandwidth_gb_s=2000.0,
+    l2_bytes=2**25,
+    tensor_flops_per_sm_clock=4096,
+)
+
+
+def products(
+    m: object, n: object, k: object, device: Device = GPU, group: str = "lib|bfloat16"
+) -> LibraryCalls:
+    sizes = {
+        name: np.atleast_1d(np.asarray(x, dtype=float)) for name, x in zip("mnk", (m, n, k), strict=True)
+    }
+    full = np.broadcast_arrays(*sizes.values())
+    sizes = dict(zip("mnk", full, strict=True))
+    groups = np.full(len(full[0]), group)
+    return LibraryCalls(groups, CALL_KINDS["gemm"].work(sizes, (group.split("|")[1],)), device)
+
+
+def model(**changes: object) -> CallModel:
+    plain = CallModel(
+        groups=np.array(["lib|bfloat16"]),
+        law=np.log([[3e-6], [1.2], [1.1]]),
+        devices=np.array(["A GPU"]),
+        rates=np.zeros((RATES, 1)),
+        rates_std=np.full(RATES, 0.2),
+        splits=np.zeros((1, 1), np.uint8),
+        thresholds=np.zeros((1, 1)),
+        leaves=np.zeros((1, 2)),
+        measured=np.array([0, 8, 32]),
+        widths=np.array([2.0, 1.8, 1.7]),
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def test_the_fullest_sm_sets_the_pace() -> None:
+    """A product whose tiles fill the SMs once takes half of one that needs two rounds, whatever the rest."""
+    one, two = (computing_s(products(128 * rows, 128 * 10, 128))[0] for rows in (10, 20))
+    a_little_more = computing_s(products(128 * 10 + 1, 128 * 10, 128))[0]
+    assert two == pytest.approx(2 * one, rel=0.3)
+    assert one < a_little_more <= two * (1 + 1e-9)
+
+
+def test_arithmetic_never_beats_the_peak() -> None:
+    rng = np.random.default_rng(0)
+    m, n, k = 2 ** rng.uniform(0, 14, (3, 200))
+    calls = products(np.ceil(m), np.ceil(n), np.ceil(k))
+    peak = GPU.sms * GPU.clock_mhz * 1e6 * GPU.tensor_flops_per_sm_clock
+    assert (computing_s(calls) >= calls.work.flops / peak * (1 - 1e-9)).all()
+
+
+def moved(calls: LibraryCalls) -> float:
+    return float(calls.work.load_bytes[0] + calls.work.store_bytes[0])
+
+
+def test_traffic_goes_to_the_cache_where_it_fits() -> None:
+    fits, exceeds = moving_s(products(256, 1024, 1024))[0], moving_s(products(256, 65536, 16384))[0]
+    bytes_of = [
+        float(c.work.load_bytes[0] + c.work.store_bytes[0])
+        for c in (products(256, 1024, 1024), products(256, 65536, 16384))
+    ]
+    assert fits < bytes_of[0] / 2000e9
+    assert exceeds == pytest.approx(bytes_of[1] / 2000e9, rel=0.01)
+
+
+def measured_latencies(calls: LibraryCalls, rates: FloatArray) -> FloatArray:
+    logs = np.log([computing_s(calls), moving_s(calls)])
+    said = law(model().law[:, np.zeros(len(calls.groups), int)], rates, logs, calls.bits)
+    return np.asarray(np.exp(said))
+
+
+def test_a_few_measurements_correct_the_rates_of_a_device() -> None:
+    """A GPU that reaches less of its datasheet is known after eight measurements, also for other calls."""
+    other = replace_name(GPU, "Another GPU")
+    rng = np.random.default_rng(1)
+    m, n, k = np.ceil(2 ** rng.uniform(5, 13, (3, 60)))
+    calls = products(m, n, k, other)
+    rates = np.array([0.1, 0.3, 0.2, 0.0, 0.0])
+    truth = measured_latencies(calls, rates)
+    few = products(m[:8], n[:8], k[:8], other)
+    before, after = model().predict(calls), model().predict(calls, few, truth[:8])
+    error = [np.median(np.abs(found.latency_s / truth - 1)[8:]) for found in (before, after)]
+    assert error[0] > 0.15
+    assert error[1] < 0.06
+    narrower = np.log(after.high_s / after.low_s) < np.log(before.high_s / before.low_s)
+    assert narrower.all()
+
+
+def test_a_device_that_was_measured_is_known_better_than_another() -> None:
+    ours = model().predict(products(512, 512, 512))
+    theirs = model().predict(products(512, 512, 512, replace_name(GPU, "Another GPU")))
+    assert ours.latency_s == pytest.approx(theirs.latency_s)
+    assert (np.log(ours.high_s / ours.low_s) < np.log(theirs.high_s / theirs.low_s)).all()
+
+
+def replace_name(device: Device, name: str) -> Device:
+    return msgspec.structs.replace(device, name=name)
+
+
+def test_a_file_of_models_is_read_back(tmp_path: Path) -> None:
+    save_call_models({"gemm": model()}, tmp_path / "models.npz")
+    (read,) = load_call_models(tmp_path / "models.npz").values()
+    calls = products(64, 4096, 4096)
+    assert read.predict(calls).latency_s == model().predict(calls).latency_s
+
+
+@pytest.mark.parametrize("changes", [{"law": np.zeros((3, 2))}, {"leaves": np.full((1, 2), np.nan)}])
+def test_arrays_that_do_not_fit_are_refused(changes: dict[str, FloatArray]) -> None:
+    with pytest.raises(CostModelError, match="arrays whose shapes fit"):
+        model(**changes)
+
+
+def test_a_framework_that_nobody_measured_is_refused() -> None:
+    with pytest.raises(CostModelError, match=r"must be one of lib\|bfloat16"):
+        model().predict(products(64, 64, 64, group="mine|bfloat16"))
+
+
+CALLS = [
+    "aiconfigurator.gemm.fp8-m64-n4096-k4096",
+    "aiconfigurator.context_attention.bfloat16.bfloat16-b1-s4096-h32-g8-d128",
+    "aiconfigurator.generation_attention.bfloat16.bfloat16-b16-s1-h32-g8-d128-p4095",
+    "aiconfigurator.moe.bfloat16.balanced-m128-h4096-i1536-k8-e128-t1-p1",
+    "aiconfigurator.scale_matrix.fp8-m4096-k4096",
+    "matmul-m512-n4096-k4096-float16",
+]
+
+
+def test_eighty_gpus_are_answered_or_refused() -> None:
+    devices = [each.device for each in read_devices()]
+    answered = [each for each in devices if can_be_predicted(each)]
+    assert len(answered) >= 80
+    for device in answered:
+        for name in CALLS:
+            for found in predict_call(Workload.parse(name), device):
+                assert 0 < found.low_s <= found.latency_s < found.high_s < np.inf
+    refused = next(each for each in devices if each.kind == "hip")
+    with pytest.raises(CostModelError, match="of an NVIDIA GPU must be known"):
+        predict_call(Workload.parse(CALLS[0]), refused)
+
+
+@pytest.mark.parametrize("name", ["NVIDIA L4", "NVIDIA A100-SXM4-80GB", "NVIDIA H200", "NVIDIA B200"])
+def test_no_product_is_below_what_the_hardware_allows(name: str) -> None:
+    device = find_device(name)
+    for size in (64, 512, 4096, 16384):
+        workload = Workload("matmul", {"m": size, "n": 4096, "k": 4096}, "float16")
+        for found in predict_call(workload, device):
+            assert found.low_s >= least_latency_s(workload, device) * (1 - 1e-9)
+
+
+def test_a_faster_memory_does_not_slow_a_call_that_waits_for_it() -> None:
+    workload = Workload.parse("matmul-m8-n16384-k16384-float16")
+    real = predict_call(workload, find_device("NVIDIA L40S"))[0]
+    faster = predict_call(workload, hypothetical("NVIDIA L40S", bandwidth=1728))[0]
+    assert faster.latency_s < 0.8 * real.latency_s
+
+
+def test_measured_calls_move_others() -> None:
+    device = find_device("NVIDIA L4")
+    asked, seen = (
+        Workload.parse("matmul-m512-n4096-k4096-float16"),
+        Workload.parse("matmul-m512-n8192-k4096-float16"),
+    )
+    before = {each.framework: each for each in predict_call(asked, device)}
+    known = {each.framework: each for each in predict_call(seen, device)}
+    slower = [(seen, "vllm", 1.5 * known["vllm"].latency_s)]
+    after = {each.framework: each for each in predict_call(asked, device, slower)}
+    assert after["vllm"].latency_s > 1.15 * before["vllm"].latency_s
+
+
+def test_what_is_no_call_is_told() -> None:
+    assert is_call(Workload.parse("matmul-m1-n1-k1-float16"))
+    assert not is_call(Workload.parse("matmul-m1-n1-k1"))
+    with pytest.raises(CostModelError, match="The types of gemm must be one of"):
+        predict_call(Workload.parse("aiconfigurator.gemm.fp3-m1-n1-k1"), GPU)
+    with pytest.raises(CostModelError, match="must have the sizes k"):
+        predict_call(Workload.parse("aiconfigurator.gemm.fp8-m1-n1"), GPU)
+
+
+def test_the_command_prints_frameworks_with_intervals() -> None:
+    result = CliRunner().invoke(
+        app, ["model", "predict", "calls", CALLS[0], "--device", "L4"], env={"COLUMNS": "120"}
+    )
+    assert result.exit_code == 0, result.output
+    assert "vllm" in result.output
+    assert "90 % interval" in result.output
+
+
+def test_every_kind_ships() -> None:
+    assert shipped_call_models().keys() == CALL_KINDS.keys()
