@@ -33,6 +33,7 @@ from costmodel.tuning._findings import (
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history
 from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
+from costmodel.tuning._read_first import read_first
 from costmodel.tuning._request import Goal, Prior, SearchSettings
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._subject import Subject, subject_of
@@ -147,7 +148,10 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
         name: _make_sampler(request, space, known, is_only=len(names) == 1) for name, space in spaces.items()
     }
     known_best = known.best_recorded(spaces.values(), platforms)
-    searches = _run_searches(runner, list(samplers.values()), request, known_best)
+    read = []
+    if not replayed:
+        read = read_first(subject.family, asked, platforms, request.trials, request.settings.seed)
+    searches = _run_searches(runner, list(samplers.values()), request, [*known_best, *read])
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
@@ -165,7 +169,10 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     free = None if goal.free_sms is None else result.free_sms(goal.free_sms)
     is_ours = not replayed and not isinstance(request.place, Runner)
     left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-    return TuneResult(result, ranges, most, free, curves, left_out, runner.remarks, searches)
+    remarks = [*runner.remarks]
+    if read:
+        remarks.append(f"{len(read)} configs went first because of what was read of the kernel.")
+    return TuneResult(result, ranges, most, free, curves, left_out, tuple(remarks), searches)
 
 
 def _make_sampler(
@@ -192,7 +199,7 @@ def _run_searches(
 ) -> tuple[Search, ...]:
     """Search in turn, with a progress bar, each in its study.
 
-    What is known to be good of a space is measured before anything else of it.
+    What is known, or read, to be good of a space is measured before anything else of it.
     """
     settings = request.settings
 

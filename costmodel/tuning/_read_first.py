@@ -1,0 +1,54 @@
+"""Configs of a user's own Triton kernel that go first in a search: the best by what is read of them."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import numpy as np
+
+from costmodel.files import cache_folder
+from costmodel.kernels.family._source import FamilySource
+from costmodel.kernels.triton._source import TritonSource
+from costmodel.records._candidate import Candidate
+from costmodel.records._platform import Platform
+from costmodel.records._workload import Workload
+from costmodel.threads import cpu_threads
+
+_READ = 64  # configs, drawn at random
+_SHARE = 4  # of so many trials one is chosen by what was read
+_TIMEOUT_S = 60.0
+_FOLDER = "read"
+
+
+def read_first(
+    source: FamilySource | None, workload: Workload, platforms: Sequence[Platform], trials: int, seed: int
+) -> list[Candidate]:
+    """Return the configs to measure first, the most promising in front; none where nothing can be read.
+
+    Args:
+        source: Source of the user's family; None without one.
+        workload: What it computes.
+        platforms: Where it is tuned for.
+        trials: Measurements that the search has.
+        seed: Seed of the draw.
+    """
+    is_readable = isinstance(source, TritonSource) and find_spec("triton") is not None
+    if not is_readable or platforms[0].device.kind != "cuda":
+        return []
+    from costmodel.kernels.triton._build import prepare_reading
+    from costmodel.kernels.triton._read_cache import ReadCache
+    from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
+    from costmodel.transfer._read_ranker import shipped_ranker
+
+    assert isinstance(source, TritonSource)
+    space, rng = source.space(workload, "cuda"), np.random.default_rng(seed)
+    drawn = {each.config_id: each for each in (space.sample(rng) for _ in range(_READ))}
+    candidates = [space.candidate(each) for each in drawn.values()]
+    family, architecture = source.family_of(candidates[0]), platforms[0].device.architecture
+    reader = ManyReader(ReadCache(cache_folder(_FOLDER)), cpu_threads(), _TIMEOUT_S, with_faults=True)
+    readings = reader.read([BoundConfig(*prepare_reading(family, each, architecture)) for each in candidates])
+    facts = [None if each.note else each.facts for each in readings]
+    if not any(facts):
+        return []
+    log_s = np.mean([shipped_ranker().predict(facts, each) for each in platforms], axis=0)
+    order = [i for i in log_s.argsort(kind="stable").tolist() if facts[i] is not None]
+    return [candidates[i] for i in order[: max(1, trials // _SHARE)]]
