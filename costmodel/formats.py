@@ -293,9 +293,11 @@ FORMATS = (
     FileFormat(
         "python",
         "a program in Python",
-        "Files of measurements hold data only.",
+        "Files of measurements hold data only; a kernel or a program in one is named: `FILE:NAME`.",
         lambda h: bool(
-            re.match(r"(#.*\n|\s)*(import \w|from [\w.]+ import |def \w+\(|@\w|class \w+)", h.text)
+            re.match(
+                r"(#.*\n|\s)*([rR]?\"\"\"|import \w|from [\w.]+ import |def \w+\(|@\w|class \w+)", h.text
+            )
         ),
     ),
     FileFormat("json", "JSON of another kind", "", lambda h: h.begins("{", "[{", '["', "[[")),

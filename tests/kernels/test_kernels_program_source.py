@@ -81,7 +81,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(CostModelError, match="must run, but raises ZeroDivisionError"):
         load_program(f"{tmp_path}/broken.py:x")
-    with pytest.raises(CostModelError, match="there is none"):
+    with pytest.raises(CostModelError, match="must exist at"):
         load_program(f"{tmp_path}/absent.py:x")
     with pytest.raises(CostModelError, match="must be a program as"):
         load_program(f"{tmp_path}/broken.json")

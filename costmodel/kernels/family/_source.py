@@ -3,7 +3,8 @@
 import importlib.util
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 from costmodel.files import check_not_open_to_all
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
@@ -143,19 +144,58 @@ def load_module(file: Path) -> ModuleType:
     Raises:
         CostModelError: There is no such file, every user may write to it, or it fails.
     """
+    # Triton looks the module of a kernel up by its name.
+    return run_file(file, "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_"))
+
+
+def run_file(file: Path, name: str) -> ModuleType:
+    """Run a file of Python as a module.
+
+    Args:
+        file: Its path.
+        name: What the module is called.
+
+    Raises:
+        CostModelError: There is no such file, every user may write to it, or it fails.
+    """
     if not is_file(file):
         raise CostModelError(f"A Python file must exist at {file}, but does not.")
     check_not_open_to_all(file)
-    name = "_costmodel_" + "_".join((*file.parent.parts[1:], file.stem)).replace(".", "_")
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec
-    assert spec.loader
+    if spec is None or spec.loader is None:
+        raise CostModelError(f"A Python file must end in .py, but got {file}.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # Triton looks the module of a kernel up by its name
-    try:
+    sys.modules[name] = module
+    with running(file):
         spec.loader.exec_module(module)
-    except CostModelError:
-        raise
-    except Exception as error:
-        raise CostModelError(f"{file} must run as a module, but: {error!r}.") from error
     return module
+
+
+def find_in(module: ModuleType, name: str, file: Path) -> Any:
+    """What a name stands for in a file that was run.
+
+    Raises:
+        CostModelError: For nothing, or the file fails when it is asked for it.
+    """
+    with running(file):
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise CostModelError(f"{file} must define {name}, but does not.")
+
+
+@contextmanager
+def running(file: Path) -> Iterator[None]:
+    """Tell whatever a user's file raises in this block, but for Ctrl-C, as its fault.
+
+    Raises:
+        CostModelError: It raises something, or ends the program.
+    """
+    try:
+        yield
+    except (CostModelError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        said = ""
+        with suppress(Exception):  # of its own words
+            said = shorten(f": {error}")
+        raise CostModelError(f"{file} must run, but raises {type(error).__name__}{said}.") from error

@@ -25,7 +25,7 @@ from costmodel.kernels._artifact import (
 from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.family._base import check_launch, check_shared_bytes
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._source import load_module
+from costmodel.kernels.family._source import find_in, load_module
 from costmodel.kernels.triton._family import (
     EPILOGUE,
     OPERATOR_OUTPUT,
@@ -248,7 +248,7 @@ def _argument(parameter: Pointer | PassedValue, sizes: Sequence[int]) -> Argumen
 
 def family_function(family: TritonFamily) -> Any:
     """Return the ``@triton.jit`` function of a family."""
-    return getattr(load_module(family.kernel), family.function)
+    return find_in(load_module(family.kernel), family.function, family.kernel)
 
 
 def _launched(

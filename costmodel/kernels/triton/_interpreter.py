@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.kernels._artifact import PassedValue, Position
 from costmodel.kernels._reference import agrees
-from costmodel.kernels.family._source import load_module
+from costmodel.kernels.family._source import find_in, load_module
 from costmodel.kernels.triton._build import Constant, KernelParameter, list_parameters
 from costmodel.kernels.triton._family import TritonFamily
 from costmodel.kernels.triton._source import TritonSource
@@ -112,7 +112,7 @@ def _wrong(
     told = {name: _told(parameter, tensors) for name, parameter in parameters.items()}
     columns = ConfigBatch.from_configs(workload, [config]).decisions
     grid = tuple(family.geometry(workload, columns, 1).grid[0].tolist())
-    kernel = getattr(load_module(family.kernel), family.function)
+    kernel = find_in(load_module(family.kernel), family.function, family.kernel)
     for run in ("first", "second"):
         for tensor, array in zip(tensors, arguments, strict=True):
             tensor.copy_(torch.from_numpy(array))

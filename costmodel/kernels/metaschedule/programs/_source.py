@@ -1,11 +1,10 @@
 """A tensor program of the user's as a kernel source, and how it is read from a file."""
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
@@ -13,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.files import check_not_open_to_all
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._reference import tolerance_of
+from costmodel.kernels.family._source import find_in, run_file
 from costmodel.kernels.metaschedule._apart import call_apart
 from costmodel.kernels.metaschedule._source import TvmSource, compile_candidate
 from costmodel.reading import MOST_BYTES, detect, is_file, read_text, refusing
@@ -311,19 +310,10 @@ def _from_python(place: str) -> tuple[Any, str]:
     """What a name stands for once a file was run, and the name of a function in it; empty if it has none."""
     file, _, names = place.partition(".py:")
     path, (name, _, function) = Path(f"{file}.py"), names.partition(":")
-    spec = spec_from_file_location(f"costmodel_program_{path.stem}", path)
-    if not is_file(path) or spec is None or spec.loader is None:
-        raise CostModelError(f"{path} must be a Python file, but there is none.")
-    check_not_open_to_all(path)
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # TVMScript looks up the source of its functions there
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise CostModelError(f"{path} must run, but raises {type(error).__name__}: {error}") from error
-    if not hasattr(module, name):
-        raise CostModelError(f"{path} must define {name}, but does not.")
-    return getattr(module, name), function
+    if not name:
+        raise CostModelError(f"A program must be named, as in {path}:module, but got {place}.")
+    # TVMScript looks up the source of its functions in the module.
+    return find_in(run_file(path, f"costmodel_program_{path.stem}"), name, path), function
 
 
 def _module_of(found: Any, function: str, place: str) -> Any:
