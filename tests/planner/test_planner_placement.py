@@ -129,7 +129,9 @@ def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> N
         ([Node(id=4, latency=1)], [(4, 5)], "An edge must join nodes of the graph, but got 4 to 5"),
         ([Node(id=4, latency=1)] * 2, [], "A node's id must occur once, but 4 occurs more often"),
         ([Node(id=4, latency=1), Node(id=5, latency=1)], [(4, 5), (5, 4)], "cycle, but got .*4.*5"),
-        ([Node(id=4, latency=float("nan"))], [], "Node 4: latency must be at least 0, but got nan"),
+        ([Node(id=4, latency=float("nan"))], [], "Node 4: latency must be at least 0 and below"),
+        ([Node(id=4, latency=1e308)], [], "below 1e18, but got 1e[+]308"),
+        ([Node(id=4, latency=1.0, memory=float("inf"))], [], "memory must be at least 0 and below 1e18"),
         ([Node(id=4, latency=1, memory=0.5)], [], "Node 4: memory must be whole bytes"),
         (
             [Node(id=i, latency=1, memory=6, colour=1) for i in (4, 5)],

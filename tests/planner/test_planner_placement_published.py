@@ -88,6 +88,7 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"maxFPGAs": "many"}, "must be a graph .*maxFPGAs"),
+        ({"maxFPGAs": 2**31 - 1}, "must be a graph .*maxFPGAs"),
         ({"nodes": [{"id": 0}]}, "must be a graph .*cpuLatency"),
         ({"edges": [{"sourceId": 0, "destId": 9, "cost": 0}]}, "graph.json: An edge must join .* 0 to 9"),
         (

@@ -4,12 +4,16 @@ from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from math import ceil, inf, isfinite
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.reading import read_json
+
+
+_MOST = 1e18  # of a time or of bytes: sums stay numbers
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,8 +130,8 @@ def _check_unique(what: str, names: list[int] | list[str]) -> None:
 def _check_node(node: Node) -> None:
     for name in ("latency", "cpu_latency", "memory", "transfer"):
         value = getattr(node, name)
-        if not value >= 0 or (value == inf and not name.endswith("latency")):
-            raise CostModelError(f"Node {node.id}: {name} must be at least 0, but got {value}.")
+        if not 0 <= value < _MOST and not (value == inf and name.endswith("latency")):
+            raise CostModelError(f"Node {node.id}: {name} must be at least 0 and below 1e18, but got {value}.")
     if not float(node.memory).is_integer():
         raise CostModelError(f"Node {node.id}: memory must be whole bytes, but got {node.memory}.")
 
@@ -197,8 +201,8 @@ class _Edge(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Graph(msgspec.Struct, frozen=True):
     max_memory: float = msgspec.field(name="maxSizePerFPGA")
-    accelerators: int = msgspec.field(name="maxFPGAs")
-    cpus: int = msgspec.field(name="maxCPUs")
+    accelerators: _Count = msgspec.field(name="maxFPGAs")
+    cpus: _Count = msgspec.field(name="maxCPUs")
     nodes: list[_Node]
     edges: list[_Edge]
 
