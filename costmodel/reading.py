@@ -2,8 +2,8 @@
 
 Whatever can go wrong with a file that nobody vouches for becomes one ``CostModelError``, which names the
 file, the place in it, what it looks like instead, and what to do. Readers elsewhere call ``read_json``,
-``read_toml``, ``read_text``, ``read_bytes`` or ``read_lines``, take an open file from ``open_unpacked``, and
-put decoders of their own into ``refusing``.
+``read_toml``, ``read_text``, ``read_bytes``, ``read_lines`` or ``read_arrays``, take an open file from
+``open_unpacked``, and put decoders of their own into ``refusing``.
 """
 
 import codecs
@@ -11,8 +11,9 @@ import gzip
 import os
 import stat
 import tomllib
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import SEEK_SET, BufferedReader, RawIOBase
 from pathlib import Path
@@ -275,6 +276,31 @@ def decode_json(content: bytes | str, kind: type[T] | Any, *, strict: bool = Tru
     if kind is Any:
         check_document(found)
     return found
+
+
+def read_arrays(path: Path | str, names: Iterable[str], what: str, *, remedy: str = "") -> dict[str, Any]:
+    """Read arrays of NumPy from an ``.npz`` file, of which nothing can run.
+
+    Args:
+        path: The file.
+        names: Of the arrays.
+        what: See ``refusing``, as ``remedy``.
+        remedy: What to do if it cannot be read.
+
+    Raises:
+        CostModelError: It cannot be read, lacks an array, or unpacks to more than it must.
+    """
+    import numpy as np
+
+    path = check_path(what, path)
+    with refusing(path, what, remedy), open_file(path) as file:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        if size > _MOST_UNASKED:
+            raise ValueError(f"it must unpack to at most {_MOST_UNASKED:,} bytes, but has {size:,}")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in names}
 
 
 def read_lines(

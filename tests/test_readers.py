@@ -6,8 +6,10 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from costmodel import reading
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.importers._table_rows import read_column_map
@@ -24,6 +26,7 @@ from costmodel.records._store import RecordStore, read_records
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.service._job import JobFile
 from costmodel.service._stage_times import load_times
+from costmodel.transfer._read_ranker import ReadRanker
 from costmodel.transfer.prediction._devices import read_device
 from costmodel.transfer.prediction._model import load_model
 
@@ -46,6 +49,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "times.json": load_times,
     "trace.json": read_kineto,
     "model.costmodel": load_model,
+    "ranker.npz": ReadRanker.load,
     "records.jsonl": lambda path: list(read_records(path)),
     "store.jsonl": RecordStore,
     "records.db": lambda path: list(read_records(path)),
@@ -99,3 +103,11 @@ def test_what_a_line_with_the_right_checksum_holds_is_refused(
     (tmp_path / name).write_bytes(line * 2)
     with pytest.raises(CostModelError, match=rf"{name}, line 1 is"):
         READERS[name](tmp_path / name)
+
+
+def test_arrays_that_unpack_to_more_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST_UNASKED", 2**20)
+    np.savez_compressed(tmp_path / "ranker.npz", splits=np.zeros(2**20, np.uint8))
+    assert (tmp_path / "ranker.npz").stat().st_size < 2**12
+    with pytest.raises(CostModelError, match=r"ranker.npz must be a ranker.*must unpack to at most"):
+        ReadRanker.load(tmp_path / "ranker.npz")

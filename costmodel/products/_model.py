@@ -16,7 +16,7 @@ from costmodel.learners._complete_trees import walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product
-from costmodel.reading import refusing
+from costmodel.reading import read_arrays, refusing
 
 SHIPPED = Path(__file__).with_name("model.npz")
 _MAKE_IT = "Make it with experiments/products/fit.sh."
@@ -84,12 +84,10 @@ class ProductModel:
         Raises:
             CostModelError: The file is none.
         """
-        with (
-            refusing(path, "a model of products", _MAKE_IT),
-            path.open("rb") as stream,  # NumPy leaves one of its own open where the file is damaged
-            np.load(stream, allow_pickle=False) as file,
-        ):
-            return cls(**{name: file[name] for name in cls.__dataclass_fields__})
+        what = "a model of products"
+        arrays = read_arrays(path, cls.__dataclass_fields__, what, remedy=_MAKE_IT)
+        with refusing(path, what, _MAKE_IT):
+            return cls(**arrays)
 
     def save(self, path: Path) -> None:
         """Write the model to a file; the same arrays give the same bytes."""

@@ -21,7 +21,7 @@ from costmodel.features._ir import READ_COLUMNS, extract_read
 from costmodel.files import replacing
 from costmodel.kernels._read_facts import ReadFacts
 from costmodel.learners._complete_trees import walk_trees
-from costmodel.reading import refusing
+from costmodel.reading import read_arrays
 from costmodel.records._platform import Platform
 
 SHIPPED = Path(__file__).with_name("read_ranker.npz")
@@ -82,11 +82,8 @@ class ReadRanker:
         Raises:
             CostModelError: The file is none.
         """
-        with (
-            refusing(path, "a ranker", "Make it with experiments/kernels_at_large/train.sh."),
-            np.load(path, allow_pickle=False) as file,
-        ):
-            return cls(**{name: file[name] for name in _ARRAYS})
+        remedy = "Make it with experiments/kernels_at_large/train.sh."
+        return cls(**read_arrays(path, _ARRAYS, "a ranker", remedy=remedy))
 
     def save(self, path: Path) -> None:
         """Write the ranker to a file; the same trees give the same bytes."""

@@ -11,7 +11,6 @@ import msgspec
 from costmodel.errors import CostModelError
 from costmodel.reading import read_json
 
-
 _MOST = 1e18  # of a time or of bytes: sums stay numbers
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 
@@ -131,7 +130,9 @@ def _check_node(node: Node) -> None:
     for name in ("latency", "cpu_latency", "memory", "transfer"):
         value = getattr(node, name)
         if not 0 <= value < _MOST and not (value == inf and name.endswith("latency")):
-            raise CostModelError(f"Node {node.id}: {name} must be at least 0 and below 1e18, but got {value}.")
+            raise CostModelError(
+                f"Node {node.id}: {name} must be at least 0 and below 1e18, but got {value}."
+            )
     if not float(node.memory).is_integer():
         raise CostModelError(f"Node {node.id}: memory must be whole bytes, but got {node.memory}.")
 
