@@ -300,7 +300,9 @@ FORMATS = (
             )
         ),
     ),
-    FileFormat("json", "JSON of another kind", "", lambda h: h.begins("{", "[{", '["', "[[")),
+    FileFormat(
+        "json", "JSON of another kind", "", lambda h: bool(re.match(r"[{\[]\s*[\"{\[\]}\d-]", h.text))
+    ),
     FileFormat(
         "yaml",
         "YAML",

@@ -245,6 +245,7 @@ def test_files_of_other_tools_become_a_dataset(tmp_path: Path, platform: Path, h
         ),
         ("import triton\n\n\n@triton.jit\ndef kernel(x):\n    pass\n", "it looks like a program in Python"),
         ('[{"block": 16, "ms": 0.5}]', "JSON of another kind. Convert its rows to a table"),
+        ("[0.5, 0.25]", "JSON of another kind. Convert its rows to a table"),
         ("a,b,ms\n1,2,0.5\n", "a table of another program. Give `--columns map.toml`"),
         (
             "no words of any format\n",

@@ -87,9 +87,9 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"maxFPGAs": "many"}, "must be a graph .*maxFPGAs"),
-        ({"maxFPGAs": 2**31 - 1}, "must be a graph .*maxFPGAs"),
-        ({"nodes": [{"id": 0}]}, "must be a graph .*cpuLatency"),
+        ({"maxFPGAs": "many"}, "must be a placement problem .*maxFPGAs`[.]$"),
+        ({"maxFPGAs": 2**31 - 1}, "must be a placement problem .*maxFPGAs`[.]$"),
+        ({"nodes": [{"id": 0}]}, "must be a placement problem .*cpuLatency"),
         ({"edges": [{"sourceId": 0, "destId": 9, "cost": 0}]}, "graph.json: An edge must join .* 0 to 9"),
         (
             {"edges": [{"sourceId": 0, "destId": i, "cost": i} for i in (1, 2)]},

@@ -229,7 +229,7 @@ def read_placement(path: Path) -> PlacementProblem:
     Raises:
         CostModelError: It is no such file, or no problem: see ``PlacementProblem``.
     """
-    graph = _decode(path, _Graph)
+    graph = _decode(path, _Graph, "a placement problem of dnn-partitioning")
     transfer: dict[int, float] = {}
     for edge in graph.edges:
         if abs(transfer.setdefault(edge.source_id, edge.cost) - edge.cost) > 1e-6:
@@ -265,7 +265,7 @@ def read_placed_nodes(path: Path, problem: PlacementProblem) -> dict[int, str]:
     Raises:
         CostModelError: It is no such file, has more devices than the problem, or leaves a node out.
     """
-    split = _decode(path, _Split)
+    split = _decode(path, _Split, "a placement in the JSON of dnn-partitioning")
     device_of: dict[int, str] = {}
     for is_cpu, machines in ((False, split.fpgas), (True, split.cpus)):
         names = [device.name for device in problem.devices if device.is_cpu == is_cpu]
@@ -285,8 +285,8 @@ def read_placed_nodes(path: Path, problem: PlacementProblem) -> dict[int, str]:
     return {node: device for node, device in placed.items() if device is not None}
 
 
-def _decode(path: Path, kind: type[_File]) -> _File:
-    return read_json(path, kind, "a graph or a placement in the JSON of dnn-partitioning", strict=False)
+def _decode(path: Path, kind: type[_File], what: str) -> _File:
+    return read_json(path, kind, what, strict=False)
 
 
 def _node(node: _Node, transfer: float) -> Node:
