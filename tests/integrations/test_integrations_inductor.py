@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking
 from costmodel.integrations.inductor._more_configs import more_choices
 from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
+from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products import Kernel, Product
 from costmodel.records import Device, Platform
@@ -285,7 +287,7 @@ def test_unknown_templates_are_kept_unless_nothing_is_timed(timings: ProductTimi
 def test_what_the_store_knows_is_not_timed_again(timings: ProductTimings) -> None:
     first, second = Kernel("triton", "plain", 64, 128, 128, 4, 4), Kernel("torch")
     model = Fixed({first: 1.0, second: 9.0})
-    timings.keep(PRODUCT, part(32), {first: 2e-5, second: 1e-5})
+    timings.keep(PRODUCT, part(32), {first: 2e-5, second: 1e-5}, "warm")
     assert [read_choice(each) for each in chosen(SmPlan(part(32), 2, model, timings), inputs_of())] == [
         second
     ]
@@ -294,8 +296,8 @@ def test_what_the_store_knows_is_not_timed_again(timings: ProductTimings) -> Non
 
 def test_timings_are_those_of_their_sms_versions_and_product(timings: ProductTimings, tmp_path: Path) -> None:
     kernel, failed = Kernel("torch"), Kernel("triton", "plain", 256, 256, 64, 5, 4)
-    timings.keep(PRODUCT, part(32), {kernel: 2e-5, failed: float("inf")})
-    timings.keep(PRODUCT, part(32), {kernel: 1e-5})
+    timings.keep(PRODUCT, part(32), {kernel: 2e-5, failed: float("inf")}, "warm")
+    timings.keep(PRODUCT, part(32), {kernel: 1e-5}, "warm")
     other = ProductTimings(tmp_path / "timings.jsonl")  # as another process has it
     assert other.known(PRODUCT, part(32)) == {kernel: 1e-5, failed: float("inf")}
     assert other.known(PRODUCT, part(64)) == {}
@@ -305,7 +307,7 @@ def test_timings_are_those_of_their_sms_versions_and_product(timings: ProductTim
 
 
 def test_nothing_is_kept_where_all_failed(timings: ProductTimings) -> None:
-    timings.keep(PRODUCT, part(32), {Kernel("torch"): float("inf")})
+    timings.keep(PRODUCT, part(32), {Kernel("torch"): float("inf")}, "warm")
     assert timings.known(PRODUCT, part(32)) == {}
 
 
@@ -358,7 +360,10 @@ def selector(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.usefixtures("graph")
-def test_candidates_are_timed_once_by_each_plan_and_kept(timings: ProductTimings, selector: Any) -> None:
+def test_candidates_are_timed_once_by_each_plan_and_kept(
+    timings: ProductTimings, selector: Any, in_graphs: list[str]
+) -> None:
+    del in_graphs
     inputs = inputs_of()
     callers = [Caller(triton(mm_template, inputs, CONFIGS[1]), "a"), Caller(plain(aten_mm, inputs), "b")]
     rounds: list[int] = []
@@ -378,6 +383,42 @@ def test_candidates_are_timed_once_by_each_plan_and_kept(timings: ProductTimings
             Kernel("triton", "plain", *CONFIGS[1]): pytest.approx(2.01e-5),
             Kernel("torch"): pytest.approx(2e-5),
         }
+
+
+@pytest.fixture
+def in_graphs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let timings be those of graphs, as on a GPU; what is written to the list is what times."""
+    timer: list[str] = []
+
+    @contextmanager
+    def graph_timer() -> Iterator[None]:
+        timer.append("graphs")
+        yield
+        timer.remove("graphs")
+
+    monkeypatch.setattr(_install, "graph_timer", graph_timer)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    return timer
+
+
+@pytest.mark.usefixtures("graph")
+def test_candidates_of_which_no_graph_can_be_made_are_timed_by_inductor(
+    timings: ProductTimings, selector: Any, in_graphs: list[str]
+) -> None:
+    caller = Caller(plain(aten_mm, inputs_of()), "a")
+
+    def benchmark(_: Any) -> dict[Any, float]:
+        if in_graphs:
+            in_graphs.clear()
+            raise NoGraphError
+        return {caller: 0.5}
+
+    with applied(SmPlan(part(32), 6, Fixed({}), timings)):
+        assert selector.lookup([caller], "mm", "inputs", benchmark) == {caller: 0.5}
+    timings.refresh()
+    (kept,) = timings._by_key.values()
+    assert (kept.l2_policy, kept.runs_per_repeat) == ("flushed", 1)
+    assert timings.known(PRODUCT, part(32)) == {}  # it is not compared with others'
 
 
 def test_nothing_is_timed_before_it_is_compiled(timings: ProductTimings, selector: Any) -> None:
@@ -553,7 +594,7 @@ def test_a_call_of_the_library_pays_for_what_is_not_fused(timings: ProductTiming
     plan = SmPlan(part(16), 0, Fixed({library: 10e-6, ours: 11e-6}), timings)
     assert plan.choose(PRODUCT, [library, ours]) == [0]
     assert plan.choose(PRODUCT, [library, ours], fusible=True) == [1]
-    timings.keep(PRODUCT, part(16), {library: 10e-6, ours: 11e-6})
+    timings.keep(PRODUCT, part(16), {library: 10e-6, ours: 11e-6}, "warm")
     timed = SmPlan(part(16), 2, Fixed({}), timings)
     assert timed.choose(PRODUCT, [library, ours], fusible=True) == [1]
 
@@ -578,3 +619,20 @@ def test_the_how_to_runs_on_a_cpu() -> None:
     ran = [exec(each, names) for each in blocks if "GreenContext" not in each]
     assert len(ran) == 3
     assert names["compiled"].budgets == (116, 132)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_graph_gives_the_time_of_a_kernel_without_its_launch() -> None:
+    from torch._inductor.runtime.benchmarking import benchmarker
+
+    a = torch.randn(64, 64, device="cuda")
+    out = torch.empty_like(a)
+    with graph_timer():
+        small = benchmarker.benchmark(lambda: torch.mm(a, a, out=out), device="cuda")
+    large_a = torch.randn(4096, 4096, device="cuda")
+    large_out = torch.empty_like(large_a)
+    with graph_timer():
+        large = benchmarker.benchmark(lambda: torch.mm(large_a, large_a, out=large_out), device="cuda")
+    assert 0 < small < large
+    assert "benchmark_gpu" not in vars(benchmarker)

@@ -1,7 +1,7 @@
 """Puts a plan into Inductor, for a while or until it is taken out."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,8 @@ from torch._inductor.virtualized import V
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count
 from costmodel.integrations.inductor._describe import read_choice, read_product
 from costmodel.integrations.inductor._shortlist import even_out
+from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
+from costmodel.integrations.inductor._timings import L2Policy
 
 # Timings must be taken by this process on its stream, and none be answered that other SMs gave: Inductor's
 # own caches of timings know no SMs. Settings that a version lacks are left out.
@@ -89,14 +91,25 @@ def _look_up(
     if key not in _timed:
         if benchmark is None:  # asked before anything is compiled
             return {}
-        milliseconds = benchmark(choices)
+        milliseconds, l2_policy = _timed_ms(benchmark, choices)
         count("rounds of timing", 1)
         count("candidates timed", len(milliseconds))
         for product, seconds in _by_product(milliseconds, operator).items():
-            plan.timings.keep(product, plan.platform, seconds)
+            plan.timings.keep(product, plan.platform, seconds, l2_policy)
         alike = even_out({each: milliseconds[each] for each in choices})
         _timed[key] = [alike[each] for each in choices]
     return dict(zip(choices, _timed[key], strict=True))
+
+
+def _timed_ms(
+    benchmark: Callable[[Any], dict[Any, float]], choices: Sequence[Any]
+) -> tuple[dict[Any, float], L2Policy]:
+    """Time candidates in graphs; by Inductor's timer where that cannot be, all of them."""
+    if torch.cuda.is_available():
+        with suppress(NoGraphError), graph_timer():
+            return benchmark(choices), "warm"
+        count("rounds of timing without graphs", 1)
+    return benchmark(choices), "flushed"
 
 
 def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, dict[Any, float]]:

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from msgspec.structs import replace
 
 from costmodel.files import cache_folder
+from costmodel.integrations.inductor._timer import RUNS
 from costmodel.products._product import Kernel, Product
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
@@ -22,6 +23,7 @@ from costmodel.records._workload import Workload
 # Names a store for all models that are not told another.
 STORE_VARIABLE = "COSTMODEL_INDUCTOR_STORE"
 _SPACE = "inductor-products"
+L2Policy = Literal["warm", "flushed"]
 
 
 class ProductTimings(SharedRecordStore):
@@ -32,7 +34,9 @@ class ProductTimings(SharedRecordStore):
         self._of_product: dict[tuple[str, str], list[Measurement]] = {}
 
     def known(self, product: Product, platform: Platform) -> dict[Kernel, float]:
-        """Return the last latency of each kernel that was timed in the same versions; inf where it failed.
+        """Return the last latency of each kernel that was timed in graphs, in the same versions.
+
+        It is inf where the kernel failed. What Inductor's own timer says is not compared with it.
 
         Args:
             product: What the kernels compute.
@@ -44,38 +48,47 @@ class ProductTimings(SharedRecordStore):
         return {
             _kernel(each): min(each.latencies_s, default=float("inf"))
             for each in of_product
-            if each.platform.software == platform.software
+            if each.platform.software == platform.software and each.l2_policy == "warm"
         }
 
-    def keep(self, product: Product, platform: Platform, seconds: Mapping[Kernel, float]) -> None:
-        """Keep timings that were taken just now: the least of several, with a cold L2, inf for a failure.
+    def keep(
+        self, product: Product, platform: Platform, seconds: Mapping[Kernel, float], l2_policy: L2Policy
+    ) -> None:
+        """Keep timings that were taken just now: the least of several, inf for a failure.
 
         Failures are kept only where another kernel ran: what fails them all is not their fault.
+
+        Args:
+            product: What the kernels compute.
+            platform: Where they ran.
+            seconds: Of each kernel.
+            l2_policy: ``warm`` for runs in a graph; ``flushed`` for single ones by Inductor's timer.
         """
         if all(each == float("inf") for each in seconds.values()):
             return
-        platform, made_at = _with_versions(platform), datetime.now(UTC).isoformat(timespec="seconds")
+        platform, workload = _with_versions(platform), _workload(product)
         self.add(
-            self._measurement(product, kernel, platform, latency_s, made_at)
+            self._measurement(
+                Candidate(workload, _SPACE, Config(kernel._asdict())), platform, latency_s, l2_policy
+            )
             for kernel, latency_s in seconds.items()
         )
 
     def _measurement(
-        self, product: Product, kernel: Kernel, platform: Platform, latency_s: float, made_at: str
+        self, candidate: Candidate, platform: Platform, latency_s: float, l2_policy: L2Policy
     ) -> Measurement:
-        candidate = Candidate(_workload(product), _SPACE, Config(kernel._asdict()))
         ran = latency_s < float("inf")
         return Measurement(
             candidate=candidate,
             platform=platform,
             outcome=Outcome.OK if ran else Outcome.LAUNCH_ERROR,
             latencies_s=(latency_s,) if ran else (),
-            runs_per_repeat=int(ran),
+            runs_per_repeat=ran * (RUNS if l2_policy == "warm" else 1),
             visit=next(
                 visit for visit in count() if self.get(measurement_key(candidate, platform, visit)) is None
             ),
-            l2_policy="flushed",
-            measured_at=made_at,
+            l2_policy=l2_policy,
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
             error="" if ran else "Inductor could not run it",
         )
 
