@@ -1,8 +1,8 @@
 """Times candidates as models run them: in CUDA graphs on the current stream, with what L2 holds.
 
-Inductor's own timer launches one kernel at a time behind a flush of L2, so that the host is on its clock: on
-an H200 it gave PyTorch's call for a product of 1576x768x768 38 us, which takes 9.7 us in a graph, and a Triton
-kernel 13.2 us, which takes 7.7 us. What it chooses is then slower on the whole GPU than PyTorch's calls.
+Inductor's own timer launches one kernel at a time behind a flush of L2, so that the host is on its clock. On
+an H200 it gave PyTorch's call for a product of 1576x768x768 38 us, which takes 9.7 us in a graph, and a
+Triton kernel 13.2 us, which takes 7.7 us. What it chooses is then slower on the whole GPU than such calls.
 """
 
 from collections.abc import Callable, Iterator
