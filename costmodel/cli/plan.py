@@ -37,7 +37,7 @@ def plan(
     trace: Annotated[
         str,
         typer.Argument(
-            metavar="TRACE.json|FOLDER|PROGRAM.py:MODULE",
+            metavar="TRACE|FOLDER|FILE.py:MODULE",
             help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a folder with a "
             "trace of each rank, a kernel graph in JSON of your own, or a Relax module: program.py:module, "
             "which is run, or module.json of tvm.ir.save_json.",
