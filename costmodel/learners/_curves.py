@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.learners._distinct_rows import distinct_rows
-from costmodel.learners._scaler import Scaler
+from costmodel.learners._scaler import Scaler, distinct_rows
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, check_features, first_rows
 

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct_rows import distinct_rows, row_keys
 from costmodel.learners._kernel_ridge import KernelRidge, matern_similarity
 from costmodel.learners._registry import register
 from costmodel.learners._scaled_from_whole import ScaledFromWhole
-from costmodel.learners._scaler import Scaler
+from costmodel.learners._scaler import Scaler, distinct_rows, row_keys
 from costmodel.learners._stored_state import StoredState, check_positions
 from costmodel.learners._training import check_features, prepare
 from costmodel.learners.trees._boosted_trees import XGBoostLearner

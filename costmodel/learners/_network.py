@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct_rows import distinct_rows
 from costmodel.learners._network_training import Examples, Recipe, forward, train_network
 from costmodel.learners._registry import register
-from costmodel.learners._scaler import Scaler
+from costmodel.learners._scaler import Scaler, distinct_rows
 from costmodel.learners._stored_state import Length, StoredState
 from costmodel.learners._training import check_features, lower_bound, prepare
 

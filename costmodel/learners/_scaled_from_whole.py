@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, position, positions
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct_rows import row_keys
 from costmodel.learners._registry import register
+from costmodel.learners._scaler import row_keys
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import LOWEST_LOG_SCORE, Training, check_features, prepare
 from costmodel.learners.trees._boosted_trees import XGBoostLearner

@@ -10,9 +10,9 @@ from costmodel.arrays import FloatArray, TaskIds
 from costmodel.columns import Column, positions
 from costmodel.learners._analytic import AnalyticPrior
 from costmodel.learners._base import Learner, Prediction
-from costmodel.learners._distinct_rows import distinct_rows
 from costmodel.learners._kernel_ridge import KernelRidge
 from costmodel.learners._registry import register
+from costmodel.learners._scaler import distinct_rows
 from costmodel.learners._stored_state import StoredState
 from costmodel.learners._training import Training, prepare
 from costmodel.learners.trees._boosted_trees import XGBoostLearner, XGBoostRanker, XGBoostScorer

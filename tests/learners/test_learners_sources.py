@@ -6,8 +6,7 @@ from scipy.spatial import cKDTree
 
 from costmodel.learners import prepare
 from costmodel.learners._curves import TaskCurves
-from costmodel.learners._distinct_rows import distinct_rows, row_keys
-from costmodel.learners._scaler import Scaler
+from costmodel.learners._scaler import Scaler, distinct_rows, row_keys
 from costmodel.learners._source_rules import NearestTask, WeightedConsensus, source_weights
 from costmodel.learners._training import task_levels
 
