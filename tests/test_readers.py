@@ -27,6 +27,7 @@ from costmodel.search._dispatch import load_dispatch_table
 from costmodel.service._job import JobFile
 from costmodel.service._stage_times import load_times
 from costmodel.transfer._read_ranker import ReadRanker
+from costmodel.transfer.prediction._calls import read_measured_calls
 from costmodel.transfer.prediction._devices import read_device
 from costmodel.transfer.prediction._model import load_model
 
@@ -45,6 +46,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "dispatch.json": load_dispatch_table,
     "family.json": read_description,
     "graph.json": read_graph,
+    "measured.json": read_measured_calls,
     "placement.json": read_placement,
     "times.json": load_times,
     "trace.json": read_kineto,

@@ -136,6 +136,15 @@ def predict(
     ] = 64,
     seed: Annotated[int, seed_option("Seed for drawing configs.")] = 0,
     top: Annotated[int, count_option(help="Number of kernels to show, best first.")] = 10,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help=f"For {_CALLS}: a list of objects with `call`, `framework` and `latency_s`, measured on the "
+            "device. Eight or more correct what it reaches of its datasheet.",
+            show_default=False,
+        ),
+    ] = None,
     sweep: SweepOption = None,
     plot: Annotated[
         Path | None,
@@ -165,8 +174,10 @@ def predict(
     if str(file) == _CALLS:
         if candidates or sms is not None or sweep or plot:
             raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
-        _predict_call(workload, read_device(own, device) if own else device_named(device, ()), json)
+        _predict_call(workload, read_device(own, device) if own else device_named(device, ()), measured, json)
         return
+    if measured:
+        raise typer.BadParameter(f"--measured is of library calls: predict {_CALLS}, not a model of kernels.")
     model = _model_at(file, workload)
     if sweep:
         if sms is not None:
@@ -194,12 +205,12 @@ def predict(
     write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": kernels})
 
 
-def _predict_call(workload: str, device: "Device", json: Path | None) -> None:
+def _predict_call(workload: str, device: "Device", measured: Path | None, json: Path | None) -> None:
     """Print what a library's call takes on a GPU."""
     from costmodel.records._workload import Workload
-    from costmodel.transfer.prediction._calls import predict_call
+    from costmodel.transfer.prediction._calls import predict_call, read_measured_calls
 
-    found = predict_call(Workload.parse(workload), device)
+    found = predict_call(Workload.parse(workload), device, read_measured_calls(measured) if measured else ())
     rows = [
         (
             each.framework,

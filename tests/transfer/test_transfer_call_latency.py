@@ -1,5 +1,6 @@
 """Latencies of library calls on GPUs that nobody measured: the law, measurements, the shipped models."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from costmodel.transfer._call_latency import (
     save_call_models,
     shipped_call_models,
 )
-from costmodel.transfer.prediction._calls import is_call, predict_call
+from costmodel.transfer.prediction._calls import MeasuredCall, is_call, predict_call
 
 pytestmark = pytest.mark.white_box
 
@@ -202,7 +203,7 @@ def test_measured_calls_move_others() -> None:
     )
     before = {each.framework: each for each in predict_call(asked, device)}
     known = {each.framework: each for each in predict_call(seen, device)}
-    slower = [(seen, "vllm", 1.5 * known["vllm"].latency_s)]
+    slower = [MeasuredCall(seen.name, "vllm", 1.5 * known["vllm"].latency_s)]
     after = {each.framework: each for each in predict_call(asked, device, slower)}
     assert after["vllm"].latency_s > 1.15 * before["vllm"].latency_s
 
@@ -223,6 +224,18 @@ def test_the_command_prints_frameworks_with_intervals() -> None:
     assert result.exit_code == 0, result.output
     assert "vllm" in result.output
     assert "90 % interval" in result.output
+
+
+def test_the_command_takes_measured_calls(tmp_path: Path) -> None:
+    file = tmp_path / "measured.json"
+    file.write_text(json.dumps([{"call": CALLS[5], "framework": "vllm", "latency_s": 2e-3}]))
+    shown = []
+    for more in ([], ["--measured", str(file)]):
+        out = tmp_path / "out.json"
+        command = ["model", "predict", "calls", CALLS[5], "--device", "L4", *more, "--json", str(out)]
+        assert CliRunner().invoke(app, command).exit_code == 0
+        shown.append(json.loads(out.read_text())["calls"])
+    assert shown[0][0]["latency_s"] < shown[1][0]["latency_s"]
 
 
 def test_every_kind_ships() -> None:

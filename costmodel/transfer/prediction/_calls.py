@@ -4,11 +4,14 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
+import msgspec
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.reading import read_json
 from costmodel.records._library_calls import CALL_KINDS, MAY_BE_ZERO, CallWork
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
@@ -34,13 +37,37 @@ class CallPrediction(NamedTuple):
     high_s: float
 
 
+class MeasuredCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that was measured.
+
+    Attributes:
+        call: Its workload.
+        framework: In which framework.
+        latency_s: Seconds.
+    """
+
+    call: str
+    framework: str
+    latency_s: Annotated[float, msgspec.Meta(gt=0.0, lt=1e6)]
+
+
+def read_measured_calls(path: Path) -> list[MeasuredCall]:
+    """Read measured calls from a JSON list of objects with ``call``, ``framework`` and ``latency_s``.
+
+    Raises:
+        CostModelError: The file is none.
+    """
+    found: list[MeasuredCall] = read_json(path, list[MeasuredCall], "a list of measured calls")
+    return found
+
+
 def is_call(workload: Workload) -> bool:
     """Tell whether a workload is a call whose latency the shipped models know."""
     return _name_parts(workload)[0] in CALL_KINDS
 
 
 def predict_call(
-    workload: Workload, device: Device, measured: Sequence[tuple[Workload, str, float]] = ()
+    workload: Workload, device: Device, measured: Sequence[MeasuredCall] = ()
 ) -> list[CallPrediction]:
     """Predict a call on all SMs of a GPU, the fastest framework first.
 
@@ -66,8 +93,10 @@ def predict_call(
         raise CostModelError(f"The types of {kind} must be one of {', '.join(known)}, but got {types}.")
     asked = _calls([(workload, group) for group in groups], kind, device)
     if measured:
-        pairs = [(each, _group(model, each, framework)) for each, framework, _ in measured]
-        found = model.predict(asked, _calls(pairs, kind, device), np.array([s for *_, s in measured]))
+        seen = [(Workload.parse(each.call), each.framework) for each in measured]
+        pairs = [(each, _group(model, each, framework)) for each, framework in seen]
+        seconds = np.array([each.latency_s for each in measured])
+        found = model.predict(asked, _calls(pairs, kind, device), seconds)
     else:
         found = model.predict(asked)
     frameworks = [group.split("|")[0] for group in groups]
@@ -112,12 +141,13 @@ def _group(model: CallModel, workload: Workload, framework: str) -> str:
     """Return the group of a call in a framework.
 
     Raises:
-        CostModelError: The framework is not known to make it.
+        CostModelError: The framework is not known to make it, or it is a call of another kind.
     """
     groups = {each.split("|")[0]: each for each in _groups(model, _name_parts(workload)[1])}
     if framework not in groups:
         raise CostModelError(
-            f"The framework of {workload.name} must be one of {', '.join(groups)}, but got {framework!r}."
+            f"{workload.name} must be a call of the kind asked for, in {', '.join(groups) or 'none'}, "
+            f"but got {framework!r}."
         )
     return groups[framework]
 
