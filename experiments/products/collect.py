@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from candidates import Config, Variant, list_configs, list_variants, variant_of
+from candidates import Variant, list_variants, variant_of
 from compiling import fill_cache, load_variants, work_without_gpu
 from fake_gpu import FakeGpu
 from gpu import Gpu
 from shapes import Shape, list_shapes
+
+from costmodel.products._candidates import list_tiled
+from costmodel.products._product import Kernel
 
 BUDGETS = (8, 16, 32, 64, 96, 132)
 _TOLD, _UNTOLD = 8, 5  # of cuBLASLt's list, told its SMs and not
@@ -156,6 +159,7 @@ class Session:
     def __init__(
         self, gpu: Any, shape: Shape, compiled: dict[Variant, Any], table: Table, draw: random.Random
     ) -> None:
+        self._product = shape.product
         self.now = ""  # kind of the candidate that was last launched
         self._gpu, self._shape, self._compiled, self._table, self._draw = gpu, shape, compiled, table, draw
         self._is_cold, self._is_again = draw.random() < _COLD, draw.random() < _AGAIN
@@ -164,7 +168,7 @@ class Session:
     def run(self, until: float) -> None:
         """Measure, and free what it took."""
         try:
-            operands = self._gpu.operands(self._shape)
+            operands = self._gpu.operands(self._product)
             product = self._gpu.product(operands)
         except (RuntimeError, torch.OutOfMemoryError) as error:
             self._add(0, {"backend": "", "kind": ""}, Timed(0.0, 0, f"failed: {error}"[:80]))
@@ -172,8 +176,8 @@ class Session:
         budgets = sorted(self._gpu.streams)
         self._draw.shuffle(budgets)
         for sms in budgets:
-            rate = _RATE.get(self._shape.dtype, 4e12)
-            if self._shape.flops / (rate * sms) > _LONGEST_S or time.time() > until:
+            rate = _RATE.get(self._product.dtype, 4e12)
+            if self._product.flops / (rate * sms) > _LONGEST_S or time.time() > until:
                 continue
             self._measure_part(operands, product, sms)
         product.close()
@@ -202,14 +206,14 @@ class Session:
                 config = {f"lt_{name}": each.config[name] for name in _ALGORITHM}
                 facts = {"position": each.position, "waves": each.waves, **config}
                 yield {"backend": "cublaslt", "kind": "told" if told else "", **facts}, each.launch
-        for config in list_configs(self._shape, sms):
-            variant = variant_of(self._shape, config)
+        for kernel in list_tiled(self._product, sms):
+            variant = variant_of(self._product, kernel)
             if variant in self._compiled:
                 try:
-                    launch = self._gpu.kernel(operands, config, variant, self._compiled[variant], sms)
+                    launch = self._gpu.kernel(operands, kernel, variant, self._compiled[variant], sms)
                 except Exception:  # noqa: BLE001 (more shared memory than there is, a descriptor that is refused)
                     continue
-                yield {"backend": "triton", "kind": config.kind, **_decisions(config)}, launch
+                yield {"backend": "triton", "kind": kernel.kind, **_decisions(kernel)}, launch
 
     def _time(self, operands: Any, what: dict[str, Any], launch: Any, sms: int, best_s: float) -> Timed:
         key = what["backend"], *(str(value) for name, value in what.items() if name != "waves")
@@ -248,13 +252,9 @@ class Session:
         self._table.rows.append({**row, "visit": visit, "regime": regime})
 
 
-def _decisions(config: Config) -> dict[str, int]:
-    return {
-        **config.tile._asdict(),
-        "group_m": config.group_m,
-        "splits": config.splits,
-        "per_sm": config.per_sm,
-    }
+def _decisions(kernel: Kernel) -> dict[str, int]:
+    tile = dict(zip(Kernel._fields[2:7], kernel[2:7], strict=True))
+    return {**tile, "group_m": kernel.group_m, "splits": kernel.splits, "per_sm": kernel.programs_per_sm}
 
 
 if __name__ == "__main__":

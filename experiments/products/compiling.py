@@ -24,8 +24,8 @@ _FUNCTIONS = {
 
 def blocks_of(variant: Variant) -> tuple[list[int], list[int]]:
     """Blocks of A and of B that descriptors copy, as they are stored."""
-    tile = variant.tile
-    a, b = [tile.block_m, tile.block_k], [tile.block_k, tile.block_n]
+    m, n, k, *_ = variant.tile
+    a, b = [m, k], [k, n]
     return a[::-1] if variant.layout[0] == "t" else a, b[::-1] if variant.layout[1] == "t" else b
 
 
@@ -42,9 +42,7 @@ def constants_of(variant: Variant) -> dict[str, Any]:
         "PRECISION": "tf32" if variant.dtype == "tfloat32" else "ieee",
         "EPILOGUE": EPILOGUES.index(variant.epilogue),
         "SPLIT": variant.kind == "split-k",
-        "BLOCK_M": variant.tile.block_m,
-        "BLOCK_N": variant.tile.block_n,
-        "BLOCK_K": variant.tile.block_k,
+        **dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), variant.tile[:3], strict=True)),
     }
     names = getattr(kernel, _FUNCTIONS[variant.kind]).arg_names
     return {name: named[name] for name in names if name in named}
@@ -62,7 +60,7 @@ def compile_variant(variant: Variant) -> Any:
         sums = torch.int32 if variant.dtype == "int8" else torch.float32
         scratch = () if variant.kind == "persistent" else (sums, torch.int32)
         arguments = operands, operands, results, results, *scratch, 33, 33, lda, ldb, ldc, 1, 8, 8
-    options = {"num_warps": variant.tile.warps, "num_stages": variant.tile.stages}
+    options = {"num_warps": variant.tile[4], "num_stages": variant.tile[3]}
     return function.warmup(*arguments, grid=(1,), **constants_of(variant), **options)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
-from shapes import Shape
+from costmodel.products._product import Product
 
 # cudaDataType_t of operands and results; cublasComputeType_t and the type of the factors.
 _F32, _F16, _BF16, _I8, _I32, _F8 = 0, 2, 14, 3, 10, 28
@@ -93,7 +93,7 @@ class CuBlasLt:
         )
 
 
-class Product:
+class Descriptors:
     """Descriptors of a product; ``close`` frees them.
 
     Args:
@@ -102,7 +102,7 @@ class Product:
         pointers: Addresses of A, B, the bias and C.
     """
 
-    def __init__(self, library: CuBlasLt, shape: Shape, pointers: tuple[int, ...]) -> None:
+    def __init__(self, library: CuBlasLt, shape: Product, pointers: tuple[int, ...]) -> None:
         self._library, self._shape = library, shape
         a, b, bias, c = pointers
         self._pointers = c_void_p(a), c_void_p(b), c_void_p(c)

@@ -5,13 +5,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from candidates import Config, Variant, tiles_of
+from candidates import Variant, tiles_of
 from cublaslt import Algorithm
-from shapes import Shape
+
+from costmodel.products._product import Kernel, Product
 
 
 class _Operands:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Product) -> None:
         self.shape, self.c = shape, torch.empty(0)
 
     def poison(self) -> None:
@@ -46,7 +47,7 @@ class FakeGpu:
     def facts(self) -> dict[str, str]:
         return {"device": "made up"}
 
-    def operands(self, shape: Shape) -> _Operands:
+    def operands(self, shape: Product) -> _Operands:
         return _Operands(shape)
 
     def on(self, sms: int) -> AbstractContextManager[Any]:
@@ -63,10 +64,10 @@ class FakeGpu:
     def call(self, operands: _Operands) -> Any:
         return lambda _: operands.shape.flops / 4e12
 
-    def kernel(self, operands: _Operands, config: Config, variant: Variant, compiled: Any, sms: int) -> Any:
-        tile, shape = config.tile, operands.shape
-        waves = -(-tiles_of(shape, tile) * config.splits // sms)
-        work = 2 * tile.block_m * tile.block_n * shape.k / config.splits
+    def kernel(self, operands: _Operands, kernel: Kernel, variant: Variant, compiled: Any, sms: int) -> Any:
+        shape = operands.shape
+        waves = -(-tiles_of(shape, kernel) * kernel.splits // sms)
+        work = 2 * kernel.block_m * kernel.block_n * shape.k / kernel.splits
         return lambda _: waves * sms * work / 3.5e12
 
     def time(self, launch: Any, stream: int, best_s: float) -> tuple[float, int]:

@@ -1,20 +1,19 @@
 """A GPU in parts: operands of a product, what can be put on a stream, and how long it takes there."""
 
-import importlib.util
 import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import torch
-from candidates import Config, Variant, strides, tiles_of
+from candidates import Variant, tiles_of
 from compiling import OPERANDS, RESULTS, blocks_of, constants_of
-from cublaslt import WORKSPACE_BYTES, CuBlasLt, Product
-from shapes import Shape
+from cublaslt import WORKSPACE_BYTES, CuBlasLt, Descriptors
+
+from costmodel.collector.device._green_context import GreenContexts
+from costmodel.products._product import Kernel, Product
 
 Launch = Callable[[int], Any]
-_GREEN_CONTEXTS = Path(__file__).parents[2] / "costmodel" / "collector" / "device" / "_green_context.py"
 _PARTIAL_SUMS = 80 << 20  # of float32
 _ARRIVALS = 1 << 20
 _FLUSHED_BYTES = 128 << 20  # over twice the L2 of an H100
@@ -27,18 +26,10 @@ _TOLERANCE = {
 }  # fmt: skip
 
 
-def _green_contexts() -> Any:
-    """The collector's, without the rest of the package, whose dependencies a host may lack."""
-    spec = importlib.util.spec_from_file_location("green_context", _GREEN_CONTEXTS)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    return module.GreenContexts()
-
-
 class Operands:
     """Matrices of a shape by chance, and what the product should be."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Product) -> None:
         self.shape = shape
         a_t, b_t = (each == "t" for each in shape.layout)
         self.a = _random(shape, (shape.k, shape.m) if a_t else (shape.m, shape.k))
@@ -75,7 +66,7 @@ class Operands:
         return error <= _TOLERANCE[self.shape.dtype]  # not a number is not
 
 
-def _random(shape: Shape, sizes: tuple[int, int]) -> torch.Tensor:
+def _random(shape: Product, sizes: tuple[int, int]) -> torch.Tensor:
     whole = sizes if shape.batch == 1 else (shape.batch, *sizes)
     if shape.dtype == "int8":
         return torch.randint(-127, 128, whole, dtype=torch.int8, device="cuda")
@@ -93,7 +84,7 @@ class Gpu:
         torch.cuda.init()
         self.name = torch.cuda.get_device_name()
         torch.zeros(1, device="cuda")
-        contexts = _green_contexts()
+        contexts = GreenContexts()
         self._contexts, self._driver, self._call = contexts, contexts.driver, contexts.call
         self.streams: dict[int, int] = {}
         for budget in budgets:
@@ -119,10 +110,10 @@ class Gpu:
             "driver": str(driver), "l2_bytes": _l2_bytes(),
         }  # fmt: skip
 
-    def product(self, operands: Operands) -> Product:
+    def product(self, operands: Operands) -> Descriptors:
         """cuBLASLt's descriptors of a product."""
         pointers = (each.data_ptr() for each in (operands.a, operands.b, operands.bias, operands.c))
-        return Product(self._library, operands.shape, tuple(pointers))
+        return Descriptors(self._library, operands.shape, tuple(pointers))
 
     def call(self, operands: Operands) -> Callable[[int], torch.Tensor]:
         """PyTorch's call; its current stream must be the one."""
@@ -146,11 +137,11 @@ class Gpu:
             return lambda _: torch.nn.functional.gelu(torch.addmm(bias, a, b), approximate="tanh")
         return lambda _: torch.mm(a, b, out=c)
 
-    def kernel(self, operands: Operands, config: Config, variant: Variant, compiled: Any, sms: int) -> Launch:
+    def kernel(self, operands: Operands, kernel: Kernel, variant: Variant, compiled: Any, sms: int) -> Launch:
         """A kernel of Triton with its arguments."""
-        shape, tile = operands.shape, config.tile
-        programs = config.per_sm * sms or tiles_of(shape, tile) * config.splits
-        if config.kind == "tma":
+        shape = operands.shape
+        programs = kernel.programs_per_sm * sms or tiles_of(shape, kernel) * kernel.splits
+        if kernel.kind == "tma":
             from triton.tools.tensor_descriptor import TensorDescriptor
 
             blocks = blocks_of(variant)
@@ -158,14 +149,14 @@ class Gpu:
                 TensorDescriptor.from_tensor(x, y)
                 for x, y in zip((operands.a, operands.b), blocks, strict=True)
             )
-            arguments = *pair, operands.bias, operands.c, shape.m, shape.k, shape.n, config.group_m, programs
+            arguments = *pair, operands.bias, operands.c, shape.m, shape.k, shape.n, kernel.group_m, programs
         else:
             partials = self._partials.view(torch.int32) if shape.dtype == "int8" else self._partials
-            scratch = () if config.kind == "persistent" else (partials, self._arrivals)
-            last = config.splits if config.kind in ("plain", "split-k") else programs
+            scratch = () if kernel.kind == "persistent" else (partials, self._arrivals)
+            last = kernel.splits if kernel.kind in ("plain", "split-k") else programs
             arguments = (
                 operands.a, operands.b, operands.bias, operands.c, *scratch,
-                shape.m, shape.k, *strides(shape), shape.batch, config.group_m, last,
+                shape.m, shape.k, *shape.strides, shape.batch, kernel.group_m, last,
             )  # fmt: skip
         run, whole = compiled[(programs, 1, 1)], (*arguments, *constants_of(variant).values())
         return lambda stream: run(*whole, stream=stream)
@@ -228,7 +219,7 @@ class Gpu:
         milliseconds = self._call(self._driver.cuEventElapsedTime(self._events[first], self._events[last]))
         return float(milliseconds) * 1e-3
 
-    def operands(self, shape: Shape) -> Operands:
+    def operands(self, shape: Product) -> Operands:
         """Matrices that are there before any stream reads them."""
         made = Operands(shape)
         self.wait()

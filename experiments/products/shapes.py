@@ -4,6 +4,8 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from costmodel.products._product import Product
+
 
 class Shape(NamedTuple):
     """``C[m, n] = epilogue(A[m, k] B[k, n])``, ``batch`` times.
@@ -29,9 +31,9 @@ class Shape(NamedTuple):
     epilogue: str = ""
 
     @property
-    def flops(self) -> float:
-        """Operations."""
-        return 2.0 * self.batch * self.m * self.n * self.k
+    def product(self) -> Product:
+        """The same, whoever makes it."""
+        return Product(*self[1:])
 
 
 # Width of the inputs and the outputs of a model's linear layers.
@@ -139,7 +141,7 @@ def list_shapes(seed: int = 0) -> list[Shape]:
 
 def _is_fit(shape: Shape) -> bool:
     sizes = shape.m * shape.k, shape.k * shape.n, shape.m * shape.n
-    return shape.flops <= MOST_FLOPS and shape.batch * sum(sizes) <= MOST_ELEMENTS
+    return shape.product.flops <= MOST_FLOPS and shape.batch * sum(sizes) <= MOST_ELEMENTS
 
 
 def _all(draw: random.Random) -> Iterator[Shape]:
