@@ -83,7 +83,8 @@ def wave_quantisation(product: Product, kernels: Sequence[Kernel], sms: int) -> 
         area = kernel.block_m * kernel.block_n
         # A tile's share of the peak, by how often what it loads is used.
         use = area / (kernel.block_m + kernel.block_n)
-        return -waves * area / kernel.splits / min(1.0, use / 64)
+        work = waves * area / kernel.splits / min(1.0, use / 64)
+        return -work * (1 - 1e-9 * area)
 
     return _scores(kernels, ("plain", "split-k", "persistent", "tma"), score)
 
