@@ -87,8 +87,8 @@ def read_measured(paths: Sequence[Path]) -> Measured:
     """Read what was measured with a warm L2; failures, and single runs that are short, are left out."""
     table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
     table = table[(table.outcome == "ok") & (table.regime == "warm") & (table.visit == 0)]
-    # The clock of a single run starts before its launch, which took up to 0.2 ms: it says nothing of short ones.
-    return gather(table[~table.one_run | (table.seconds >= _SHORTEST_S)])
+    # The clock of a single run starts before its launch, which took up to 0.2 ms: no time of short ones.
+    return gather(table[(table.one_run == 0) | (table.seconds >= _SHORTEST_S)])
 
 
 def gather(table: pd.DataFrame) -> Measured:
