@@ -8,7 +8,7 @@ import numpy as np
 from costmodel.arguments import check_whole
 from costmodel.products._candidates import list_candidates
 from costmodel.products._model import shipped_products
-from costmodel.products._predict import H100
+from costmodel.products._predict import H200
 from costmodel.products._product import Kernel, Product, check_product
 
 _REMEMBERED = 1 << 16
@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 def choose(
-    product: Product, sms: int | None = None, device: str = H100, offered: tuple[Kernel, ...] = ()
+    product: Product, sms: int | None = None, device: str = H200, offered: tuple[Kernel, ...] = ()
 ) -> Choice:
     """Return the kernel that is expected to be the fastest, of all back ends.
 
@@ -58,7 +58,7 @@ def choose(
 def top(
     product: Product,
     sms: int | None = None,
-    device: str = H100,
+    device: str = H200,
     offered: tuple[Kernel, ...] = (),
     count: int = 3,
 ) -> tuple[Choice, ...]:
@@ -77,7 +77,7 @@ def top(
     return _ranked(product, sms, device, offered)[: check_whole("count", count, 1)]
 
 
-def explain(product: Product, sms: int | None = None, device: str = H100) -> str:
+def explain(product: Product, sms: int | None = None, device: str = H200) -> str:
     """Return a table of what is expected of the best kernel of each back end and kind.
 
     Args:

@@ -1,7 +1,8 @@
 """The operator ``costmodel::mm``: a matrix product by the library's call that is chosen for the SMs it gets.
 
 It chooses among the algorithms of cuBLASLt, told the SMs, and the call of PyTorch. Whatever it does not know
-it leaves to PyTorch: other devices and dtypes, and operands with gaps.
+it leaves to PyTorch: other devices and dtypes, and operands with gaps. It was tried on a CPU alone;
+``experiments/products/check_operator.py`` compares it with float64 on a GPU.
 """
 
 import ctypes
@@ -17,7 +18,7 @@ from costmodel.kernels.library._cublaslt import CuBlasLt
 from costmodel.products._choose import top
 from costmodel.products._cublaslt_tiles import describe_algorithm
 from costmodel.products._model import shipped_products
-from costmodel.products._product import Product
+from costmodel.products._product import Kernel, Product
 
 # cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
 _TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
@@ -114,7 +115,9 @@ def _dtype(matrix: torch.Tensor) -> str:
 @lru_cache(_REMEMBERED)
 def _plan(product: Product, sms: int, device: str, index: int) -> Multiply | None:
     """Return what computes a product into its last argument; None for PyTorch's call."""
-    prepared = _Prepared(_library(index), product, sms)
+    model = shipped_products()
+    told = sms if sms < int(model.sms[model.place_of(device)]) else 0  # who has all need not be told
+    prepared = _Prepared(_library(index), product, told)
     offered = tuple(prepared.describe(i) for i in range(len(prepared.answers)))
     if not offered:
         return None
@@ -166,15 +169,18 @@ class _Prepared:
             return []
         return [answer for answer in answers[: count.value] if answer.status == 0]
 
-    def describe(self, position: int) -> Any:
+    def describe(self, position: int) -> Kernel:
         """Return an algorithm as a kernel."""
         config = {}
         for name, (attribute, kind) in _CONFIG.items():
             value, size = kind(), c_size_t()
             arguments = c_int(attribute), byref(value), c_size_t(ctypes.sizeof(value)), byref(size)
             algorithm = byref(self.answers[position].algorithm)
-            self._library.call("MatmulAlgoConfigGetAttribute", algorithm, *arguments)
-            config[name] = int(value.value)
+            try:
+                self._library.call("MatmulAlgoConfigGetAttribute", algorithm, *arguments)
+                config[name] = int(value.value)
+            except RuntimeError:  # it has no such attribute
+                config[name] = -1
         return describe_algorithm(self._product, "told" if self._told else "", position, config)
 
     def multiply(self, position: int) -> Multiply:

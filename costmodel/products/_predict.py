@@ -6,10 +6,10 @@ from costmodel.arrays import FloatArray
 from costmodel.products._model import shipped_products
 from costmodel.products._product import Kernel, Product, check_product
 
-H100 = "NVIDIA H100 80GB HBM3"
+H200 = "NVIDIA H200"  # measured; of an H100 are known bandwidth and L2 alone
 
 
-def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, device: str = H100) -> FloatArray:
+def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, device: str = H200) -> FloatArray:
     """Return the seconds that kernels of one product are expected to take, ``(n,)``.
 
     Args:

@@ -18,7 +18,7 @@ from costmodel.products._product import LAYOUTS, OPERAND_BYTES
 
 pytestmark = pytest.mark.white_box
 
-H100 = "NVIDIA H100 80GB HBM3"
+H200 = "NVIDIA H200"
 RATES = Rates(5e12, 6e14, 7e10, 6e12, 3e12, 6e10, 7e-7, 8e-7, 2e-6, 50e6)
 LARGE = Product(4096, 4096, 4096)
 SHAPES = [
@@ -163,13 +163,13 @@ def test_a_model_is_saved_whole_and_a_damaged_one_refused(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("product", "sms", "device", "said"),
     [
-        (Product(0, 4, 4), 8, H100, "whole numbers"),
-        (Product(4, 4, 1 << 31), 8, H100, "whole numbers"),
-        (Product(4, 4, True), 8, H100, "whole numbers"),
-        (Product(4, 4, 4, dtype="float64"), 8, H100, "dtype"),
-        (Product(4, 4, 4, layout="row"), 8, H100, "layout"),
-        (Product(4, 4, 4), 0, H100, "at least 1"),
-        (Product(4, 4, 4), 133, H100, "1 to 132"),
+        (Product(0, 4, 4), 8, H200, "whole numbers"),
+        (Product(4, 4, 1 << 31), 8, H200, "whole numbers"),
+        (Product(4, 4, True), 8, H200, "whole numbers"),
+        (Product(4, 4, 4, dtype="float64"), 8, H200, "dtype"),
+        (Product(4, 4, 4, layout="row"), 8, H200, "layout"),
+        (Product(4, 4, 4), 0, H200, "at least 1"),
+        (Product(4, 4, 4), 133, H200, "1 to 132"),
         (Product(4, 4, 4), 8, "NVIDIA H100", "must be one whose products were measured"),
     ],
 )
