@@ -324,8 +324,13 @@ def _wait(child: int, after_s: float | None, signal_: int) -> tuple[int, int]:
 
 
 def _queued_s(process: int) -> float:
-    """Seconds that a process has waited for a processor (Linux, Documentation/scheduler/sched-stats)."""
-    return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    """Seconds that a process and its children waited for a processor (Linux, scheduler/sched-stats)."""
+    seconds = 0.0
+    with contextlib.suppress(OSError):  # a child that ended just now
+        seconds = int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        seconds += sum(_queued_s(int(child)) for child in children)
+    return seconds
 
 
 def _fault(status: int, text: str, peak_bytes: int, after_s: float | None, signal_: int) -> str:

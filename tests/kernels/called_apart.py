@@ -1,6 +1,7 @@
 """Functions that a test calls in a process that they may end."""
 
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -31,6 +32,10 @@ def be_killed_once(marker: str) -> str:
 
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+
+def processor_time_left() -> float:
+    return resource.getrlimit(resource.RLIMIT_CPU)[0] - time.process_time()
 
 
 def refuse() -> None:

@@ -53,11 +53,18 @@ def test_how_a_call_fails_is_told_and_the_next_is_answered(function, arguments, 
 
 def test_a_call_that_takes_too_long_is_no_kill(monkeypatch: pytest.MonkeyPatch) -> None:
     process = call_apart(called_apart.process_id)
-    monkeypatch.setattr(_apart, "_MOST_S", 0.0)
-    with pytest.raises(ApartError, match="takes more than 0 s"):
+    monkeypatch.setattr(_apart, "_MOST_WAIT_S", -_apart._MOST_S)
+    with pytest.raises(ApartError, match="TVM takes more than 20 s"):
         call_apart(called_apart.sleep, 600.0)
     monkeypatch.undo()
     assert call_apart(called_apart.process_id) != process
+
+
+def test_processor_time_is_limited_by_the_call() -> None:
+    left = [call_apart(called_apart.processor_time_left) for _ in range(2)]
+    assert all(_apart._MOST_S - 2 <= each <= _apart._MOST_S + 1 for each in left)
+    with pytest.raises(ApartError, match="TVM takes more than 20 s"):
+        call_apart(called_apart.end_by, signal.SIGXCPU)
 
 
 def test_a_kill_of_the_moment_costs_nothing(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ process is kept for all calls, and replaced when a call has ended it. Calls and 
 
 import atexit
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from math import ceil
+from time import process_time
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -27,11 +30,10 @@ from costmodel.kernels.metaschedule._tvm_start import import_tvm_for
 
 T = TypeVar("T")
 
-_MOST_S = 20.0  # for a call; most take milliseconds, the first that needs Tensor Cores some seconds
-_BYTES_A_S = (
-    100_000  # and more for what is large: recognising the kernels of a network takes a second for 2 MB
-)
-_MOST_START_S = 300.0  # on a busy machine
+# Processor time of a call; most take milliseconds, the first that needs Tensor Cores some seconds.
+_MOST_S = 20
+_BYTES_A_S = 100_000  # and more for what is large, such as the kernels of a network
+_MOST_WAIT_S = 300.0  # for a start or an answer, on a busy machine
 _MOST_END_S = 10.0  # for a process that has closed its end
 _ATTEMPTS = 2  # of a call whose process something else kills
 _READY = b"ready\n"
@@ -119,15 +121,13 @@ class _Worker:
     def _exchange(self, line: bytes) -> _Answer:
         process = self._process = self._process or _start()
         assert process.stdin
-        most_s, said = _MOST_S + len(line) / _BYTES_A_S, b""
         try:
             process.stdin.write(line)
             process.stdin.flush()
-            said = _read_line(process, most_s)
-            return msgspec.json.decode(said, type=_Answer)
+            return msgspec.json.decode(_read_line(process, _most_s(line) + _MOST_WAIT_S), type=_Answer)
         except TimeoutError:
             self._end()
-            raise ApartError(f"TVM takes more than {most_s:.0f} s") from None
+            code = -signal.SIGXCPU
         except (OSError, msgspec.DecodeError):
             with suppress(subprocess.TimeoutExpired):  # of its own accord: its exit code tells how
                 process.wait(_MOST_END_S)
@@ -137,6 +137,8 @@ class _Worker:
             raise
         if code == -signal.SIGKILL:
             raise _KilledError
+        if code == -signal.SIGXCPU:
+            raise ApartError(f"TVM takes more than {_most_s(line)} s")
         how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         raise ApartError(f"TVM ended its process ({how})")
 
@@ -170,7 +172,7 @@ def _start() -> "subprocess.Popen[bytes]":
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     try:
-        is_ready = _read_line(process, _MOST_START_S) == _READY
+        is_ready = _read_line(process, _MOST_WAIT_S) == _READY
     except TimeoutError:
         is_ready = False
     except BaseException:
@@ -199,7 +201,19 @@ def _read_line(process: "subprocess.Popen[bytes]", most_s: float) -> bytes:
     return process.stdout.readline()
 
 
+def _most_s(line: bytes) -> int:
+    """The most seconds of processor time that a call may take."""
+    return _MOST_S + len(line) // _BYTES_A_S
+
+
 # What follows runs in the process alone.
+
+
+def _limit_time(line: bytes) -> None:
+    """Let the system end this process where a call takes too long, however busy the machine is."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    soonest = ceil(process_time()) + _most_s(line)
+    resource.setrlimit(resource.RLIMIT_CPU, (soonest if most == -1 else min(soonest, most), most))
 
 
 def _answer(call: _Call) -> _Answer:
@@ -221,6 +235,7 @@ def _serve() -> None:
         os.dup2(2, 1)
         answers.write(_READY)
         for line in sys.stdin.buffer:
+            _limit_time(line)
             answers.write(msgspec.json.encode(_answer(msgspec.json.decode(line, type=_Call))) + b"\n")
 
 
