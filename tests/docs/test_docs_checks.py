@@ -27,12 +27,13 @@ PACKAGES = [package.name for package in pkgutil.iter_modules(costmodel.__path__)
 MADE = {
     "reference/integrations-helion.md",
     "reference/integrations-kernel_tuner.md",
+    "reference/integrations-inductor.md",
     "reference/integrations-triton.md",
     "reference/integrations-tvm.md",
     "reference/python.md",
     *(f"reference/{package}.md" for package in PACKAGES),
 }
-OPTIONAL = ("tvm", "mlflow", "kernel_tuner", "triton", "helion")
+OPTIONAL = ("tvm", "mlflow", "kernel_tuner", "triton", "helion", "torch")
 
 
 def linked_documents() -> list[Path]:
