@@ -24,6 +24,12 @@ def _opened(family: TritonFamily) -> TritonFamily:
     return opened.with_choices(choices)
 
 
-AUTHORS = {family.name: family for place in PLACES for family in load_families(place)}
+# A parameter that is text, of which one kernel has one, must be told.
+AUTHORS = {
+    family.name: family
+    for place in PLACES
+    for family in load_families(place)
+    if not any(isinstance(each, str) for choices in family.parameters.values() for each in choices)
+}
 OPENED = {name: _opened(family) for name, family in AUTHORS.items()}
 FAMILIES = list(OPENED.values())

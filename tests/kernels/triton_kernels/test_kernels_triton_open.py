@@ -79,17 +79,26 @@ def test_a_space_too_large_to_list_is_drawn_from() -> None:
 
 def test_values_follow_from_the_use_and_the_grid() -> None:
     launch = OpenLaunch(
-        uses(BLOCK="tile", WIDTH="tile", GROUP="count", SPLITS="count", FAST="switch", DEPTH="stages"),
-        ["BLOCK", "WIDTH", "GROUP", "SPLITS", "FAST", "DEPTH"],
-        lambda told: (-(-1000 // told["BLOCK"]), told["SPLITS"]),
+        uses(
+            BLOCK="tile",
+            WIDTH="tile",
+            GROUP="count",
+            ROWS="count",
+            SPLITS="count",
+            FAST="switch",
+            DEPTH="stages",
+        ),
+        ["BLOCK", "WIDTH", "GROUP", "ROWS", "SPLITS", "FAST", "DEPTH"],
+        lambda told: (-(-1000 // told["BLOCK"]), told["SPLITS"], -(-30 // told["ROWS"])),
         {"n": 1000, "m": 3000},
         32,
     )
     choices = launch.space().choices
     assert choices["BLOCK"] == tuple(2**i for i in range(11))  # all that there is to cover
     assert choices["WIDTH"][-1] == 4096  # the grid does not tell: the largest size
-    assert choices["GROUP"] == (1, 2, 4, 8)
-    assert choices["SPLITS"] == (1, 2, 4, 8, 16, 32, 64)
+    assert choices["GROUP"] == (1, 2, 4, 8, 16)
+    assert choices["ROWS"] == (1, 2, 4, 8, 16, 32)  # of 30
+    assert choices["SPLITS"] == (1, 2)  # of 32 SMs with 480 programs already
     assert choices["FAST"] == (0, 1)
     assert choices["DEPTH"] == (1, 2, 3, 4)
     assert launch.space().tiles == ("BLOCK", "WIDTH")
@@ -101,7 +110,7 @@ def test_programs_that_stay_are_multiples_of_the_sms() -> None:
 
 
 def test_what_is_compared_with_text_must_be_told() -> None:
-    with pytest.raises(CostModelError, match="MODE is compared with text"):
+    with pytest.raises(CostModelError, match="MODE is used as text"):
         OpenLaunch(uses(MODE="text"), ["MODE"], lambda _: (1,), {}, 16).space()
 
 
@@ -177,7 +186,7 @@ def test_a_family_may_leave_choices_to_its_kernel(tmp_path: Path) -> None:
 
     (family,) = load_families(str(tmp_path))
     assert family.choices["BLOCK"] == tuple(2**i for i in range(11))  # rows have 1,000 elements
-    assert family.choices["PARTS"] == (1, 2, 4, 8, 16, 32, 64)
+    assert family.choices["PARTS"] == tuple(2**i for i in range(10))  # up to 32 programs of each of 64 SMs
     assert family.choices["num_stages"] == (1, 2)
     assert family.space().default.decisions["num_stages"] == 2
     assert {1, 8} < set(family.choices["num_warps"])

@@ -21,11 +21,12 @@ WARPS, STAGES = "num_warps", "num_stages"
 
 _WARPS = (1, 2, 4, 8, 16)
 _STAGES = (1, 2, 3, 4, 5)
-_COUNTS = (1, 2, 4, 8)
+_COUNTS = (1, 2, 4, 8, 16)
+_MOST_SHARED = 64  # rows or tiles of a program, where the grid tells how many there are
 _SWITCH = (0, 1)
 _STAGES_OF_LOOP = (1, 2, 3, 4)
 _PROGRAMS_OF_SM = (1, 2, 4, 8, 16, 32)
-_MOST_SPLITS = 64
+_MOST_SPLITS = 2048
 _LEAST_OF_PRODUCT, _MOST_OF_PRODUCT = 16, 256  # sides of tiles that are multiplied
 _MOST_TILE = 65536
 _HUGE = 1 << 30
@@ -54,25 +55,36 @@ class OpenSpace:
     @property
     def condition(self) -> str:
         """The same as ``fits`` as a formula; empty if there is nothing to hold."""
-        sides = [*self.tiles, *map(str, self.told)]
-        if not sides:
+        if not self.tiles:
             return ""
-        elements = " * ".join(sides)
-        if self.multiplies and len(sides) > 2:  # the two longest
-            elements = f"{elements} / min({', '.join(sides)})" if len(sides) == 3 else ""
-        least, most = _PER_THREAD_OF_PRODUCT if self.multiplies else _PER_THREAD
-        return (
-            elements and f"{least * WARP_THREADS} * {WARPS} <= {elements} <= {most * WARP_THREADS} * {WARPS}"
-        )
+        least, most = self._per_warp
+        elements = " * ".join(self.tiles)
+        if self.multiplies and len(self.tiles) > 2:  # the two longest of three
+            elements = f"{elements} / min({', '.join(self.tiles)})"
+        elif self.multiplies and len(self.tiles) == 1:
+            elements = f"{elements} * {elements}"
+        more = math.prod(self.told)
+        return f"{least} * {WARPS} <= ({elements}) * {more} and ({elements}) <= {most} * {WARPS}"
 
     def fits(self, config: Mapping[str, int]) -> bool:
-        """Tell whether threads have neither too little of a tile nor too much."""
-        sides = sorted((*(config[name] for name in self.tiles), *self.told), reverse=True)
+        """Tell whether threads have neither too little of a tile nor too much.
+
+        Whether sizes that are told are of the same tile is not known: they may be.
+        """
+        sides = sorted((config[name] for name in self.tiles), reverse=True)
         if not sides:
             return True
-        elements = math.prod(sides[:2] if self.multiplies else sides)
+        if self.multiplies:
+            sides = [*sides, sides[0]][:2]
+        elements, (least, most) = math.prod(sides), self._per_warp
+        warps = config[WARPS]
+        return least * warps <= elements * math.prod(self.told) and elements <= most * warps
+
+    @property
+    def _per_warp(self) -> tuple[int, int]:
+        """Fewest and most elements of a tile for each warp."""
         least, most = _PER_THREAD_OF_PRODUCT if self.multiplies else _PER_THREAD
-        return least <= elements / (WARP_THREADS * config[WARPS]) <= most
+        return least * WARP_THREADS, most * WARP_THREADS
 
     def draw(self, count: int, rng: np.random.Generator) -> list[dict[str, int]]:
         """Draw so many configs that fit, or all if there are not more."""
@@ -134,6 +146,7 @@ class OpenLaunch:
         choices = {name: self._choices(name) for name in self.names}
         uses, tiles = self.uses, tuple(name for name in self.names if self._is_tile(name))
         told = [value for name, value in self.numbers.items() if uses.use(name) == "tile" and value > 1]
+        told += sorted(uses.literals)
         stages = _STAGES if uses.multiplies and uses.loops else ()
         options = {WARPS: _WARPS, **({STAGES: stages} if stages else {})}
         return OpenSpace({**choices, **options}, tiles, tuple(told), uses.multiplies)
@@ -144,13 +157,19 @@ class OpenLaunch:
         use = self.uses.use(name)
         if use == "text":
             raise CostModelError(
-                f"configs='auto' can choose numbers, but {name} is compared with text. Give it in the call."
+                f"Numbers can be chosen, but {name} is used as text. Give it: in the call, or as a constant."
             )
         if use == "tile":
             return self._sides(name)
         if use == "switch":
             return tuple(sorted({*_SWITCH, *self.uses.compared[name]}))
-        return _STAGES_OF_LOOP if use == "stages" else _COUNTS
+        return _STAGES_OF_LOOP if use == "stages" else self._counts(name)
+
+    def _counts(self, name: str) -> tuple[int, ...]:
+        """Powers of two, up to what programs share where the grid shrinks with it."""
+        small, large = self._programs({name: 1}), self._programs({name: _HUGE})
+        most = min(_MOST_SHARED, small / large) if small > large > 0 else _COUNTS[-1]
+        return tuple(2**i for i in range(math.ceil(math.log2(most)) + 1))
 
     def _is_tile(self, name: str) -> bool:
         return self.uses.use(name) == "tile" and not self._multiplies_programs(name)

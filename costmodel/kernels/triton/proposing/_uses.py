@@ -24,6 +24,8 @@ _SHAPED = {
 _PRODUCTS = frozenset(("dot", "dot_scaled"))
 _STAGES = "num_stages"
 _UNROLLING = "loop_unroll_factor"
+_PRECISION = "input_precision"
+_SMALL = 16  # numbers up to this in shapes are rather factors than sides
 _MOST_CALLS = 16  # deep
 _Env = Mapping[str, frozenset[str]]
 
@@ -35,12 +37,14 @@ class ParameterUses:
     Attributes:
         found: Uses of each parameter.
         compared: Numbers that each is compared with.
+        literals: Sides of tiles that the source has as numbers.
         multiplies: Whether tiles are multiplied.
         loops: Whether there are loops that a compiler may overlap.
     """
 
     found: defaultdict[str, set[Use]] = field(default_factory=lambda: defaultdict(set))
     compared: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    literals: set[int] = field(default_factory=set)
     multiplies: bool = False
     loops: bool = False
 
@@ -75,9 +79,10 @@ class _Reader(ast.NodeVisitor):
 
     def read(self) -> None:
         """Read the function's body."""
-        (definition,) = _parse(self.function).body
-        for statement in definition.body:
-            self.visit(statement)
+        for definition in _parse(self.function).body:
+            assert isinstance(definition, ast.FunctionDef)
+            for statement in definition.body:
+                self.visit(statement)
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self._assign(node.targets, node.value)
@@ -124,8 +129,15 @@ class _Reader(ast.NodeVisitor):
             for shape in (*node.args[max(0, first - is_method) :], named.get(keyword)):
                 if shape is not None:
                     self._note(shape, "tile", inside=True)
+                    self.uses.literals |= {
+                        each.value
+                        for each in ast.walk(shape)
+                        if isinstance(each, ast.Constant) and type(each.value) is int and each.value > _SMALL
+                    }
         elif name in ("range", "static_range"):
             self._note_loop(node.args, named)
+        if _PRECISION in named:
+            self._note(named[_PRECISION], "text")
         self.uses.multiplies |= name in _PRODUCTS
         callee = self._callee(node.func)
         if callee is not None and self.depth < _MOST_CALLS:
