@@ -1,4 +1,4 @@
-"""Which of the author's recorded configs a list may hold that is made from the kernel alone: see README.md."""
+"""Which of the author's recorded configs may be in a list made from the kernel alone? See README.md."""
 
 import argparse
 from collections.abc import Mapping, Sequence
