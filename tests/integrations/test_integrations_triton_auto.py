@@ -3,6 +3,9 @@
 Triton's compiler is real, for a GPU that is not there; launching is made up.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +113,63 @@ def test_without_a_gpu_there_is_nothing_to_make_them_for(launches: Launches, tmp
     cpu = Platform(Device("a CPU", "cpu", "x86", 4, 0.0), "whole", 4, 4)
     with pytest.raises(CostModelError, match="configs='auto' must have an NVIDIA GPU"):
         call(kernel(launches, tmp_path / "t.jsonl", platform=cpu))
+
+
+PROGRAM = """
+import torch, triton
+import triton.language as tl
+from costmodel.integrations.triton import autotune
+
+@autotune(configs="auto", key=["n"])
+@triton.jit
+def centre(x, y, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    values = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    tl.store(y + row * n + at, values - tl.sum(values, 0) / n, mask=at < n)
+
+@autotune(configs="auto", key=["m", "n", "k"])
+@triton.jit
+def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    columns = tl.cdiv(n, BN)
+    height = tl.minimum(tl.cdiv(m, BM) - tl.program_id(0) // (GROUP * columns) * GROUP, GROUP)
+    first = tl.program_id(0) // (GROUP * columns) * GROUP + tl.program_id(0) % (GROUP * columns) % height
+    rows = first * BM + tl.arange(0, BM)
+    cols = tl.program_id(0) % (GROUP * columns) // height * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, k, BK):
+        at = start + tl.arange(0, BK)
+        left = tl.load(a + rows[:, None] * k + at[None, :], (rows[:, None] < m) & (at[None, :] < k), 0.0)
+        right = tl.load(b + at[:, None] * n + cols[None, :], (at[:, None] < k) & (cols[None, :] < n), 0.0)
+        total += tl.dot(left, right)
+    tl.store(c + rows[:, None] * n + cols[None, :], total, (rows[:, None] < m) & (cols[None, :] < n))
+
+@autotune(configs="auto", key=["n"])
+@triton.jit
+def dot(x, y, out, n, BLOCK: tl.constexpr, PROGRAMS: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(tl.program_id(0) * BLOCK, n, PROGRAMS * BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x + at, at < n, 0.0) * tl.load(y + at, at < n, 0.0)
+    tl.atomic_add(out, tl.sum(total, 0))
+
+x, y = torch.randn(30, 200), torch.zeros(30, 200)
+centre[(30,)](x, y, 200)
+torch.testing.assert_close(y, x - x.mean(1, keepdim=True))
+a, b, c = torch.randn(50, 70), torch.randn(70, 90), torch.zeros(50, 90)
+product[lambda meta: (triton.cdiv(50, meta["BM"]) * triton.cdiv(90, meta["BN"]),)](a, b, c, 50, 90, 70)
+torch.testing.assert_close(c, a @ b, atol=1e-4, rtol=1e-4)
+out = torch.zeros(1)
+dot[lambda meta: (meta["PROGRAMS"],)](x.ravel(), a.ravel()[:3000].contiguous(), out, 3000)
+torch.testing.assert_close(out[0], x.ravel()[:3000] @ a.ravel()[:3000], atol=1e-3, rtol=1e-3)
+print(centre.best_config, product.best_config, dot.best_config)
+"""
+
+
+def test_three_kernels_without_a_list_run_in_the_interpreter(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, file], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -4,11 +4,13 @@ They are kept with what was read, so that another process finds them again at on
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import triton
+from triton.runtime.jit import JITFunction
 
 from costmodel.errors import CostModelError
 from costmodel.files import cache_folder, write_whole
@@ -26,7 +28,7 @@ _TIMEOUT_S = 60.0
 
 
 def propose_for(request: ReadRequest, platform: Platform, workers: int) -> list[Any]:
-    """Return configs for a launch, each a ``triton.Config``, the most promising first.
+    """Return configs for a launch, each a ``triton.Config``, the most promising first; one if interpreted.
 
     Args:
         request: Kernel and launch.
@@ -36,12 +38,13 @@ def propose_for(request: ReadRequest, platform: Platform, workers: int) -> list[
     Raises:
         CostModelError: The kernel leaves nothing open, cannot be read here, or nothing can be right.
     """
-    if platform.device.kind != "cuda" or not hasattr(request.function, "parse"):
-        raise CostModelError(
-            "configs='auto' must have an NVIDIA GPU to make configs for, but there is none, or the kernel is "
-            "interpreted. Give configs."
-        )
     launch = open_launch(request, platform.sms_granted)
+    if not isinstance(request.function, JITFunction):  # interpreted: nothing tells of speed
+        return [_to_triton(launch.plain())]
+    if platform.device.kind != "cuda":
+        raise CostModelError(
+            "configs='auto' must have an NVIDIA GPU to make configs for, but there is none. Give configs."
+        )
     folder = cache_folder(FOLDER)
     file = folder / f"{_hash(request, launch, platform)}.configs.json"
     if file.is_file():
@@ -72,8 +75,9 @@ def open_launch(request: ReadRequest, sms: int) -> OpenLaunch:
         CostModelError: The grid is not a function of the parameters, or other arguments are missing.
     """
     told = {**request.arguments, **dict.fromkeys(request.rules)}
-    missing = [each for each in request.function.params if each.name not in told and not each.has_default]
-    if plain := [each.name for each in missing if not each.is_constexpr]:
+    declared = inspect.signature(request.function.fn).parameters.values()
+    missing = [each for each in declared if each.name not in told and each.default is each.empty]
+    if plain := [each.name for each in missing if "constexpr" not in str(each.annotation)]:
         raise CostModelError(f"The call must give {', '.join(plain)}, but does not.")
     numbers = {name: value for name, value in told.items() if type(value) is int}
     sizes = {

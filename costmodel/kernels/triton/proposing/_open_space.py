@@ -151,6 +151,26 @@ class OpenLaunch:
         options = {WARPS: _WARPS, **({STAGES: stages} if stages else {})}
         return OpenSpace({**choices, **options}, tiles, tuple(told), uses.multiplies)
 
+    def plain(self) -> dict[str, int]:
+        """Return a config that a kernel with masks computes right, without a look at what it does.
+
+        Tiles that no program or loop moves must cover what there is; all else is small.
+        """
+        space = self.space()
+        return {
+            name: choices[-1]
+            if self._is_tile(name) and not self._cut(name)
+            else min(choices, key=lambda each: abs(each - _USUAL_TILE))
+            if self._is_tile(name)
+            else choices[0]
+            for name, choices in space.choices.items()
+        }
+
+    def _cut(self, name: str) -> float:
+        """How much there is that the grid cuts into parts of this size; 0 if it does not."""
+        small, large = self._programs({name: 1}), self._programs({name: _HUGE})
+        return small / large if small > large > 0 else 0.0
+
     def _choices(self, name: str) -> tuple[int, ...]:
         if self._multiplies_programs(name):
             return self._launched(name)
@@ -167,8 +187,7 @@ class OpenLaunch:
 
     def _counts(self, name: str) -> tuple[int, ...]:
         """Powers of two, up to what programs share where the grid shrinks with it."""
-        small, large = self._programs({name: 1}), self._programs({name: _HUGE})
-        most = min(_MOST_SHARED, small / large) if small > large > 0 else _COUNTS[-1]
+        most = min(_MOST_SHARED, self._cut(name) or _COUNTS[-1])
         return tuple(2**i for i in range(math.ceil(math.log2(most)) + 1))
 
     def _is_tile(self, name: str) -> bool:
@@ -176,9 +195,7 @@ class OpenLaunch:
 
     def _sides(self, name: str) -> tuple[int, ...]:
         """Powers of two up to what there is to cover."""
-        small, large = self._programs({name: 1}), self._programs({name: _HUGE})
-        is_cut = small > large > 0
-        covered = small / large if is_cut else max((_USUAL_TILE, *self.numbers.values()))
+        covered = self._cut(name) or max((_USUAL_TILE, *self.numbers.values()))
         most = _MOST_OF_PRODUCT if self.uses.multiplies else _MOST_TILE
         least = _LEAST_OF_PRODUCT if self.uses.multiplies else 1
         last = max(least, min(most, 2 ** math.ceil(math.log2(covered))))
