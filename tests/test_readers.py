@@ -26,6 +26,7 @@ from costmodel.records._store import RecordStore, read_records
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.service._job import JobFile
 from costmodel.service._stage_times import load_times
+from costmodel.transfer._call_latency import load_call_models
 from costmodel.transfer._read_ranker import ReadRanker
 from costmodel.transfer.prediction._calls import read_measured_calls
 from costmodel.transfer.prediction._devices import read_device
@@ -46,6 +47,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "dispatch.json": load_dispatch_table,
     "family.json": read_description,
     "graph.json": read_graph,
+    "calls.npz": load_call_models,
     "measured.json": read_measured_calls,
     "placement.json": read_placement,
     "times.json": load_times,

@@ -27,13 +27,14 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.files import replacing
 from costmodel.learners._complete_trees import walk_trees
-from costmodel.reading import refusing
+from costmodel.reading import read_arrays
 from costmodel.records._hypothetical import HypotheticalDevice
-from costmodel.records._library_calls import CallWork, find_format
+from costmodel.records._library_calls import CALL_KINDS, CallWork, find_format
 from costmodel.records._platform import Device
 
 SHIPPED = Path(__file__).with_name("call_latency.npz")
 RATES = 5
+COLUMNS = 13  # of the trees: those of ``coordinates``, and the group
 # Rows and columns of the tiles that libraries choose from, and how small ones wait for their operands.
 _TILES = ((16, 32), (16, 128), (64, 32), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
 _TILE_WAIT = 24.0
@@ -180,6 +181,11 @@ class _Known:
     bits: FloatArray
 
 
+_NUMBERS = ("law", "rates", "rates_std", "thresholds", "leaves", "widths")
+# Kinds of elements, as NumPy's.
+_KINDS = {"groups": "U", "devices": "U", "splits": "u", "measured": "i", **dict.fromkeys(_NUMBERS, "f")}
+
+
 @dataclass(frozen=True, eq=False)
 class CallModel:
     """The law of a kind of calls, and trees for what it misses.
@@ -215,21 +221,28 @@ class CallModel:
         Raises:
             CostModelError: They do not.
         """
-        g, d, (trees, nodes) = len(self.groups), len(self.devices), self.splits.shape
+        trees, nodes = self.splits.shape if self.splits.ndim == 2 else (0, 0)
+        g, d, depth = self.groups.size, self.devices.size, nodes.bit_length()
         shapes = {
+            "groups": (g,),
             "law": (3, g),
+            "devices": (d,),
             "rates": (RATES, d),
             "rates_std": (RATES,),
+            "splits": (trees, 2**depth - 1),
             "thresholds": (trees, nodes),
             "leaves": (trees, nodes + 1),
-            "widths": (len(self.measured),),
+            "measured": (self.measured.size,),
+            "widths": (self.measured.size,),
         }
         wrong = [name for name, shape in shapes.items() if getattr(self, name).shape != shape]
-        wrong += [name for name in shapes if not np.isfinite(getattr(self, name)).all()]
-        if wrong:
+        wrong += [name for name, kind in _KINDS.items() if getattr(self, name).dtype.kind != kind]
+        wrong += [name for name in _NUMBERS if not wrong and not np.isfinite(getattr(self, name)).all()]
+        if wrong or not g or not trees or self.splits.max() >= COLUMNS:
             raise CostModelError(
-                f"A model of calls must have finite arrays whose shapes fit, but got {', '.join(wrong)}. "
-                "Make it again with experiments/generations/train.sh."
+                "A model of calls must have trees over its columns and finite arrays whose shapes fit, but "
+                f"got {', '.join(dict.fromkeys(wrong)) or 'others'}. Make it again with "
+                "experiments/generations/train.sh."
             )
 
     def predict(
@@ -256,9 +269,9 @@ class CallModel:
             mean = mean + gain @ (np.log(latency_s) - seen.mean)
             variance = np.maximum(variance - (gain * across).sum(axis=1), 0.0)
         half = np.interp(count, self.measured, self.widths) * np.sqrt(variance + _NOISE**2)
-        floor = least_s(calls)
-        latency_s, low_s, high_s = (np.maximum(np.exp(mean + h), floor) for h in (0.0, -half, half))
-        return CallLatencies(latency_s, low_s, high_s)
+        floor = np.log(least_s(calls))
+        mean = np.maximum(mean, floor)
+        return CallLatencies(np.exp(mean), np.exp(np.maximum(mean - half, floor)), np.exp(mean + half))
 
     def _known(self, calls: LibraryCalls) -> _Known:
         if not can_be_predicted(calls.device):
@@ -324,14 +337,10 @@ def load_call_models(path: Path = SHIPPED) -> dict[str, CallModel]:
     Raises:
         CostModelError: The file is none.
     """
-    with (
-        refusing(path, "models of calls", "Make it with experiments/generations/train.sh."),
-        np.load(path, allow_pickle=False) as file,
-    ):
-        kinds = dict.fromkeys(name.partition("/")[0] for name in file.files)
-        return {
-            kind: CallModel(**{f.name: file[f"{kind}/{f.name}"] for f in fields(CallModel)}) for kind in kinds
-        }
+    remedy = "Make it with experiments/generations/train.sh."
+    kinds = {f"{call}/{name}": kind for call in CALL_KINDS for name, kind in _KINDS.items()}
+    found = read_arrays(path, kinds, "models of calls", remedy=remedy)
+    return {call: CallModel(**{name: found[f"{call}/{name}"] for name in _KINDS}) for call in CALL_KINDS}
 
 
 @cache

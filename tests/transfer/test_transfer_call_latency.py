@@ -25,6 +25,7 @@ from costmodel.transfer._call_latency import (
     can_be_predicted,
     computing_s,
     law,
+    least_s,
     load_call_models,
     moving_s,
     save_call_models,
@@ -139,13 +140,22 @@ def replace_name(device: Device, name: str) -> Device:
 
 
 def test_a_file_of_models_is_read_back(tmp_path: Path) -> None:
-    save_call_models({"gemm": model()}, tmp_path / "models.npz")
-    (read,) = load_call_models(tmp_path / "models.npz").values()
+    save_call_models(dict.fromkeys(CALL_KINDS, model()), tmp_path / "models.npz")
+    read = load_call_models(tmp_path / "models.npz")["gemm"]
     calls = products(64, 4096, 4096)
     assert read.predict(calls).latency_s == model().predict(calls).latency_s
 
 
-@pytest.mark.parametrize("changes", [{"law": np.zeros((3, 2))}, {"leaves": np.full((1, 2), np.nan)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"law": np.zeros((3, 2))},
+        {"leaves": np.full((1, 2), np.nan)},
+        {"splits": np.zeros(1, np.uint8)},
+        {"splits": np.full((1, 1), 13, np.uint8)},
+        {"rates": np.array([["a"]] * RATES)},
+    ],
+)
 def test_arrays_that_do_not_fit_are_refused(changes: dict[str, FloatArray]) -> None:
     with pytest.raises(CostModelError, match="arrays whose shapes fit"):
         model(**changes)
@@ -186,6 +196,13 @@ def test_no_product_is_below_what_the_hardware_allows(name: str) -> None:
         workload = Workload("matmul", {"m": size, "n": 4096, "k": 4096}, "float16")
         for found in predict_call(workload, device):
             assert found.low_s >= least_latency_s(workload, device) * (1 - 1e-9)
+
+
+def test_what_would_be_below_the_peak_still_has_an_interval() -> None:
+    calls = products(8192, 8192, 8192)
+    too_fast = model(law=np.log([[3e-6], [0.01], [0.01]])).predict(calls)
+    assert too_fast.latency_s == too_fast.low_s == pytest.approx(least_s(calls))
+    assert too_fast.high_s > 1.1 * too_fast.latency_s
 
 
 def test_a_faster_memory_does_not_slow_a_call_that_waits_for_it() -> None:
