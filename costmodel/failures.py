@@ -42,6 +42,8 @@ _PASSING = (
     "resource temporarily unavailable",
     "device or resource busy",
     "no space left on device",
+    "disk is full",
+    "database is locked",
     "disk quota exceeded",
     "too many open files",
     "connection refused",

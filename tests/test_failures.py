@@ -32,6 +32,8 @@ pytestmark = pytest.mark.white_box
         "cudaErrorMpsServerNotReady",
         "uncorrectable ECC error encountered",
         "[Errno 28] No space left on device: '/tmp/k.cubin'",
+        "(sqlite3.OperationalError) database or disk is full",
+        "(sqlite3.OperationalError) database is locked",
         "[Errno 11] Resource temporarily unavailable",
         "[Errno 24] Too many open files",
         "the device worker died (exit code -9)",

@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
+from costmodel.failures import is_passing
 from costmodel.reading import check_place, exists
 from costmodel.records._candidate import Config
 from costmodel.records._line_file import move_torn_tail
@@ -27,6 +28,15 @@ _LOCK_S = 10
 # Tables are made within this time; there are a dozen, at each of which another process may be ahead.
 _AHEAD_S, _TRIES = 0.2, 20
 _JOURNALS = (".log", ".journal")
+
+
+def _remedy(place: str | None, said: str) -> str:
+    """What to do about a study that cannot be opened, for which a library said this."""
+    if is_passing(said):
+        return "Run the same command again once the place answers and has room, or name another."
+    if "://" in str(place):
+        return "It must be a database of Optuna that answers, with its driver installed: correct the URL."
+    return "It must be a journal or a database of Optuna: restore it from a copy, or name another place."
 
 
 def open_study(place: str | None, name: str) -> optuna.Study:
@@ -48,8 +58,7 @@ def open_study(place: str | None, name: str) -> optuna.Study:
     except Exception as error:  # each driver raises errors of its own
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise CostModelError(
-            f"Cannot open the study {name!r} at {place}: {first.rstrip('. ')}. It must be a journal or a "
-            "database of Optuna: restore it from a copy, or name another place."
+            f"Cannot open the study {name!r} at {place}: {first.rstrip('. ')}. {_remedy(place, first)}"
         ) from error
     if numbers != list(range(len(numbers))):
         raise CostModelError(

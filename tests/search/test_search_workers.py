@@ -232,5 +232,14 @@ def test_a_place_of_unknown_kind_is_refused(place):
 
 
 def test_a_place_that_cannot_be_opened_is_one_sentence():
-    with pytest.raises(CostModelError, match="Cannot open the study"):
+    with pytest.raises(CostModelError, match=r"Cannot open the study .* correct the URL\."):
         open_study("nosuchdatabase://nowhere/x", "s")
+
+
+def test_a_place_that_does_not_answer_is_to_be_tried_again():
+    pytest.importorskip("psycopg2")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        place = f"postgresql://127.0.0.1:{taken.getsockname()[1]}/x"
+        with pytest.raises(CostModelError, match=r"refused\. Run the same command again once .* has room"):
+            open_study(place, "s")
