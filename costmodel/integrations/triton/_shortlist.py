@@ -136,14 +136,17 @@ def rank_by_neighbours(
         losses_read: Tells what each is expected to lose on a platform by what was read of it, in log latency;
             NaN if it was not, nothing if none was.
     """
-    here = losses_read(platform)
+    tasks = _tasks(measured)
+    platforms = {each.platform_id: each for each in (platform, *(task[0].platform for task in tasks))}
+    read_on = {name: losses_read(each) for name, each in platforms.items()}
+    here = read_on[platform.platform_id]
     weights, losses = defaultdict[str, float](float), defaultdict[str, float](float)
     tried = {each.candidate.config.config_id for each in measured}
-    for task in _tasks(measured):
+    for task in tasks:
         ran = [each for each in task if each.outcome is Outcome.OK]
         best_s = min((each.latency_s for each in ran), default=math.inf)
         weight = 0.5 ** _distance(candidates[0], platform, task[0])
-        there = losses_read(task[0].platform)
+        there = read_on[task[0].platform.platform_id]
         changes = {
             each.config.config_id: now - then
             for each, now, then in zip(candidates, here, there, strict=False)
