@@ -27,10 +27,15 @@ from helion.exc import NoConfigFound  # noqa: E402
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
 from costmodel.integrations.helion import costmodel_autotuner, keep_timings  # noqa: E402
-from costmodel.integrations.helion._records import make_helion_question  # noqa: E402
+from costmodel.integrations.helion._records import (  # noqa: E402
+    config_to_helion,
+    helion_to_config,
+    make_helion_question,
+)
 from costmodel.integrations.helion._search import CostModelSearch  # noqa: E402
 from costmodel.integrations.helion._space import HelionSpace  # noqa: E402
 from costmodel.records import Measurement, Outcome, Platform, find_device, read_records  # noqa: E402
+from costmodel.records._candidate import Config  # noqa: E402
 from costmodel.records._platform import part_of  # noqa: E402
 
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]
@@ -417,6 +422,16 @@ class TestSpace:
             found = other.recall(type(each)(json.loads(json.dumps(each.decisions))))
             assert found == each
             assert other.helion_config(found) == space.helion_config(each)
+
+    def test_a_config_is_its_decisions_in_any_order(self) -> None:
+        config = helion.Config(block_sizes=[2**i for i in range(12)], loop_orders=[[1, 0]], num_warps=4)
+        decisions = helion_to_config(config).decisions
+        for order in (sorted(decisions), reversed(decisions)):
+            assert config_to_helion(Config({name: decisions[name] for name in order})) == config
+
+    @pytest.mark.parametrize("decision", ["[1,]", "[" * 3000 + "]" * 3000])
+    def test_a_decision_of_a_store_that_is_no_json_is_text(self, decision: str) -> None:
+        assert config_to_helion(Config({"loop_orders": decision})).config == {"loop_orders": decision}
 
     def test_draws_follow_the_seed_and_touch_no_other(self, space: HelionSpace) -> None:
         state = random.getstate()

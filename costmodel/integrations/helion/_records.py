@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import is_dataclass
 from functools import wraps
@@ -119,14 +120,19 @@ def drop_repeated(configs: Iterable[Config | None]) -> list[Config]:
 
 
 def config_to_helion(config: Config) -> helion.Config:
-    """Return the inverse of ``helion_to_config``; lists without items are left to Helion, which adds them."""
+    """Return the inverse of ``helion_to_config``, whatever the order of the decisions.
+
+    Lists without items are left to Helion, which adds them.
+    """
     values: dict[str, Any] = {}
+    lists: dict[str, dict[int, Any]] = {}
     for name, decision in config.decisions.items():
         if item := _ITEM.fullmatch(name):
-            values.setdefault(item[1], []).append(_value(decision))
+            lists.setdefault(item[1], {})[int(item[2])] = _value(decision)
         else:
             values[name] = _value(decision)
-    return helion.Config.from_dict(values)
+    in_order = {name: [items[at] for at in sorted(items)] for name, items in lists.items()}
+    return helion.Config.from_dict(values | in_order)
 
 
 def _decision(value: Any) -> Decision:
@@ -135,8 +141,10 @@ def _decision(value: Any) -> Decision:
 
 
 def _value(decision: Decision) -> Any:
-    is_json = isinstance(decision, str) and _JSON.fullmatch(decision)
-    return json.loads(decision) if is_json else decision  # type: ignore[arg-type]
+    if isinstance(decision, str) and _JSON.fullmatch(decision):
+        with suppress(ValueError, RecursionError):  # a store may hold what nobody wrote
+            return json.loads(decision)
+    return decision
 
 
 _PER_SECOND = 1e3  # Helion tells milliseconds
