@@ -7,17 +7,20 @@ import hashlib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import triton
 from triton.runtime.jit import JITFunction
 
+from costmodel import transfer
 from costmodel.errors import CostModelError
 from costmodel.files import cache_folder, write_whole
 from costmodel.integrations.triton._reading import FOLDER, ReadRequest, try_binding
 from costmodel.kernels._read_facts import ReadFacts, Reading
 from costmodel.kernels.triton._read_cache import ReadCache, reader_hash
 from costmodel.kernels.triton._read_many import ManyReader
+from costmodel.kernels.triton.proposing import _propose
 from costmodel.kernels.triton.proposing._open_space import STAGES, WARPS, OpenLaunch
 from costmodel.kernels.triton.proposing._propose import OpenConfig, Proposer
 from costmodel.kernels.triton.proposing._uses import find_uses
@@ -59,7 +62,7 @@ def propose_for(request: ReadRequest, platform: Platform, workers: int) -> list[
 
         return shipped_ranker().predict(facts, platform)
 
-    found = Proposer(launch.space(), read, rank).propose(_COUNT)
+    found = Proposer(launch.space(), request.architecture, read, rank).propose(_COUNT)
     write_whole(file, json.dumps(found).encode())
     return [_to_triton(each) for each in found]
 
@@ -107,6 +110,8 @@ def _hash(request: ReadRequest, launch: OpenLaunch, platform: Platform) -> str:
         request.function.cache_key,
         triton.__version__,
         reader_hash(),
+        reader_hash(Path(_propose.__file__).parent),
+        Path(transfer.__file__).with_name("read_ranker.npz").stat().st_mtime_ns,
         arrays,
         sorted(launch.numbers.items()),
         {name: list(values) for name, values in space.choices.items()},

@@ -1,5 +1,6 @@
 """What may be chosen of a kernel without a list, and configs that are proposed by what is read of them."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def uses(**found: str) -> ParameterUses:
 
 
 def test_the_most_promising_that_can_be_right_come_first_and_each_kernel_once() -> None:
-    found = Proposer(SPACE, read, rank).propose(5)
+    found = Proposer(SPACE, "sm_90", read, rank).propose(5)
     assert found[0] == {"BLOCK": 512, "UNROLL": 2, "num_warps": 4}
     assert len(found) == 5
     assert {each["UNROLL"] for each in found} == {2}
@@ -50,9 +51,27 @@ def test_the_most_promising_that_can_be_right_come_first_and_each_kernel_once() 
 
 
 def test_nothing_that_can_be_right_is_told_with_the_reason() -> None:
-    proposer = Proposer(SPACE, lambda configs: [Reading(note="it is odd.")] * len(configs), rank)
+    proposer = Proposer(SPACE, "sm_90", lambda configs: [Reading(note="it is odd.")] * len(configs), rank)
     with pytest.raises(CostModelError, match=r"none of \d+ can be. The first: it is odd. Give configs"):
         proposer.propose(5)
+
+
+@pytest.mark.parametrize(
+    ("excess", "why"),
+    [({"shared_bytes": 240_000.0}, "at most 232448 bytes"), ({"thread_live_words": 900.0}, "900 words")],
+)
+def test_what_the_device_lacks_is_left_out(excess: dict[str, float], why: str) -> None:
+    def read_with_excess(configs: Sequence[OpenConfig]) -> list[Reading]:
+        return [
+            Reading(ReadFacts(load_bytes=each["BLOCK"], threads=each["num_warps"], **excess))
+            if each["BLOCK"] > 256
+            else reading
+            for each, reading in zip(configs, read(configs), strict=True)
+        ]
+
+    proposer = Proposer(SPACE, "sm_90", read_with_excess, rank)
+    assert {each["BLOCK"] for each in proposer.propose(99)} == {256}
+    assert any(re.search(why, note) for note in proposer.notes)
 
 
 def test_threads_have_neither_too_little_of_a_tile_nor_too_much() -> None:

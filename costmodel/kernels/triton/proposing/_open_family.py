@@ -42,7 +42,7 @@ class OpenFamily:
         def read(configs: Sequence[Mapping[str, int]]) -> list[Reading]:
             return reader.read([self._bind(family, config) for config in configs])
 
-        return [Config({**each}) for each in Proposer(space, read, rank).propose(count)]
+        return [Config({**each}) for each in Proposer(space, self.architecture, read, rank).propose(count)]
 
     def with_choices(self, choices: Choices) -> TritonFamily:
         """Return the family with other choices of its parameters, and no conditions."""

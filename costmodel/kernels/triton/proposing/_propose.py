@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels._read_facts import ReadFacts, Reading
+from costmodel.kernels.family._base import check_shared_bytes
 from costmodel.kernels.triton.proposing._open_space import STAGES, OpenSpace
 
 OpenConfig = dict[str, int]
@@ -22,6 +23,9 @@ ConfigRanker = Callable[[Sequence[ReadFacts]], FloatArray]
 
 _DRAWN, _NEAR, _ROUNDS = 64, 32, 2
 _PARENTS = 8
+# Words of tiles that a thread holds at once, over its registers: of the best recorded kernels none has more.
+_MOST_HELD = 3.0
+_REGISTERS, _REGISTERS_OF_THREAD = 65536, 255  # of an SM, and of a thread, on all of NVIDIA's since Maxwell
 
 
 @dataclass
@@ -30,12 +34,14 @@ class Proposer:
 
     Attributes:
         space: What may be chosen.
+        architecture: Architecture of the device, such as ``sm_90``.
         read: Reads configs.
         rank: Ranks them.
         notes: Why configs were left out.
     """
 
     space: OpenSpace
+    architecture: str
     read: ConfigReader
     rank: ConfigRanker
     notes: list[str] = field(default_factory=list)
@@ -79,11 +85,24 @@ class Proposer:
         chosen = list(new.values())[:most]
         self._seen.update(tuple(each.values()) for each in chosen)
         for config, reading in zip(chosen, self.read(chosen), strict=True):
-            if reading.note:
-                self.notes.append(reading.note)
+            note = reading.note or _excess(reading.facts, self.architecture)
+            if note:
+                self.notes.append(note)
             else:
                 alike = [config, self._kept.get(reading.facts, config)]
                 self._kept[reading.facts] = min(alike, key=_is_less_wanted)
+
+
+def _excess(facts: ReadFacts, architecture: str) -> str:
+    """Tell what a config needs more of than the device has; empty if it is nothing."""
+    registers = min(_REGISTERS_OF_THREAD, _REGISTERS / facts.threads)
+    if facts.thread_live_words > _MOST_HELD * registers:
+        return f"A thread holds {facts.thread_live_words:.0f} words at once."
+    try:
+        check_shared_bytes(int(np.nan_to_num(facts.shared_bytes)), architecture)
+    except InvalidConfigError as error:
+        return str(error)
+    return ""
 
 
 def _is_less_wanted(config: OpenConfig) -> tuple[int, int]:
