@@ -61,6 +61,20 @@ def test_rows_align_with_pairs_in_any_order() -> None:
     np.testing.assert_array_equal(forward, backward[::-1])
 
 
+@pytest.mark.parametrize(
+    "name", ["Instinct MI300X", "Instinct MI250X", "Radeon PRO W7800", "Radeon PRO W6600"]
+)
+def test_an_amd_gpu_has_every_column_that_an_a100_has(name: str) -> None:
+    """Compute units, wave size, local memory and matrix cores are known of both vendors' GPUs."""
+    workload = Workload.parse("matmul-m512-n512-k512-float16")
+    candidate = candidate_of(launch_of(tensor_flops=workload.flops, shared_bytes=4096), workload=workload)
+    theirs, ours = (
+        columns_of(candidate, Platform(device, "whole", device.sms, device.sms))
+        for device in map(find_device, (f"AMD {name}", "NVIDIA A100-SXM4-80GB"))
+    )
+    assert {each for each in ours if math.isnan(theirs[each])} == {x for x in ours if math.isnan(ours[x])}
+
+
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="1 candidates and 0 platforms"):
         extract([candidate_of()], [])

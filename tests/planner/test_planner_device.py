@@ -13,6 +13,8 @@ from costmodel.planner._plan import sweep_plan
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._scale import OnDevice, on_device
 from costmodel.records import Device, find_device, hypothetical
+from costmodel.records._workload import Workload
+from costmodel.transfer.prediction._calls import compare_devices
 
 pytestmark = pytest.mark.white_box
 
@@ -54,6 +56,26 @@ def test_each_kernel_goes_with_what_its_name_says(graph: KernelGraph) -> None:
     assert taken(sms=200) == pytest.approx([1, 1, of(1, 0.66)], rel=1e-5)  # 200 < 264 blocks
     assert taken(sms=264) == pytest.approx([of(1, 0.5, product), 1, of(1, 0.5)], rel=1e-5)
     assert us(on_device(graph, H200, H200)) == us(graph)
+
+
+def test_products_in_float16_of_known_sizes_go_with_models_of_calls(tmp_path: Path) -> None:
+    """A long product takes what its arithmetic takes there, a narrow one what its weights take."""
+    wide, narrow = "matmul-m8192-n8192-k8192-float16", "matmul-m8-n8192-k8192-float16"
+    tasks = [
+        {"id": "gemm", "duration_s": 1.7e-3, "workload": wide, "sms": 132},
+        {"id": "gemm_2", "duration_s": 5e-5, "workload": narrow, "sms": 132, "after": ["gemm"]},
+    ]
+    (tmp_path / "graph.json").write_text(json.dumps({"tasks": tasks}))
+    graph = read_graph(tmp_path / "graph.json").graph
+    l40s = find_device("NVIDIA L40S")
+    after, low, high = (us(OnDevice(H100, l40s, bound)(graph)) for bound in ("by name", "fastest", "slowest"))
+    for i, name in enumerate((wide, narrow)):
+        ratio = compare_devices(Workload.parse(name), H100, l40s)[1]
+        assert after[i] - 1.2 == pytest.approx(ratio * (us(graph)[i] - 1.2), rel=1e-5)
+        assert low[i] < after[i] < high[i]
+    assert 2.2 < after[0] / us(graph)[0] < 4.5  # Tensor rates are 2.9 apart
+    assert 2.5 < after[1] / us(graph)[1] < 5.5  # bandwidths 3.9, and the L2 of the L40S is twice as large
+    assert us(on_device(graph, H100, H100)) == pytest.approx(us(graph))
 
 
 @pytest.mark.parametrize("sms", [16, 100, 132, 264])

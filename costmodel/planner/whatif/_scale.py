@@ -218,7 +218,8 @@ def on_device(
     and other kernels with the first. In addition, the part of the time that memory takes, small for products
     and large for most others, scales with the bandwidth. A rate that is not known for both devices counts as
     equal. Of the rates of a datasheet counts what a device reaches, where that is known. Products in float16
-    whose sizes are known take what models of library calls say that they take there, over what they say here.
+    whose sizes are known take, on a real device, what models of library calls say of it over what they say of
+    the recorded one.
 
     Args:
         graph: The graph.
@@ -283,7 +284,9 @@ def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) ->
 def _compare_calls(graph: KernelGraph, recorded: Device, device: Device) -> FloatArray:
     """``(3, n)`` what calls take that models of calls know, in the order of ``_BOUNDS``; NaN for all else."""
     found = np.full((len(_BOUNDS), len(graph)), np.nan)
-    if not (can_be_predicted(recorded) and can_be_predicted(device)):
+    # Trees may rise with SMs or bandwidth, and nothing may on a device that is changed by these alone.
+    is_made_up = isinstance(device, HypotheticalDevice)
+    if is_made_up or not (can_be_predicted(recorded) and can_be_predicted(device)):
         return found
     for number, name in enumerate(graph.workloads):
         if name and is_call(workload := Workload.parse(name)):
