@@ -67,7 +67,9 @@ def test_rows_align_with_pairs_in_any_order() -> None:
 def test_an_amd_gpu_has_every_column_that_an_a100_has(name: str) -> None:
     """Compute units, wave size, local memory and matrix cores are known of both vendors' GPUs."""
     workload = Workload.parse("matmul-m512-n512-k512-float16")
-    candidate = candidate_of(launch_of(tensor_flops=workload.flops, shared_bytes=4096), workload=workload)
+    candidate = candidate_of(
+        launch_of(flops=workload.flops, tensor_flops=workload.flops, shared_bytes=4096), workload=workload
+    )
     theirs, ours = (
         columns_of(candidate, Platform(device, "whole", device.sms, device.sms))
         for device in map(find_device, (f"AMD {name}", "NVIDIA A100-SXM4-80GB"))
