@@ -15,9 +15,10 @@ import pandas as pd
 
 from costmodel.files import write_json
 from costmodel.integrations.inductor._choices import slower_call
-from costmodel.integrations.inductor._models import open_ranking
+from costmodel.integrations.inductor._models import FITTED, FittedRanking, RanksProducts
 from costmodel.integrations.inductor._shortlist import choose_to_time
 from costmodel.products import Kernel, Product
+from costmodel.products._model import SHIPPED
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded
@@ -25,6 +26,7 @@ from kit.results import rounded
 TABLE = Path(__file__).with_name("products.parquet")
 PRODUCT, KERNEL = list(Product._fields), list(Kernel._fields[:10])
 KEEP, WHOLE = 6, 132
+MODELS = {"ours": FITTED, "products": SHIPPED}  # ours has learned from the table itself: see fit.py
 RULES = ("ours", "ours, six timed", "library", "best on the whole GPU", "Inductor's first six, timed")
 
 
@@ -32,10 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="of JSON lines of collect.py")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--model", choices=MODELS, default="ours", help="that ranks candidates")
     args = parser.parse_args()
     if args.pack:
         pack(args.pack)
-    found = judge(pd.read_parquet(TABLE))
+    found = judge(pd.read_parquet(TABLE), MODELS[args.model])
     print(table(found))
     if args.json:
         write_json(args.json, rounded(found))
@@ -77,11 +80,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 }
 
 
-def judge(table: pd.DataFrame) -> dict[str, Any]:
+def judge(table: pd.DataFrame, file: Path) -> dict[str, Any]:
     """Return best / chosen of each rule, by SMs: median and tenth percentile over products."""
+    model = FittedRanking(file)
     scores: dict[tuple[str, int], list[float]] = {}
     for _, rows in table.groupby(PRODUCT, observed=True, sort=False):
-        for sms, score in _judge_product(rows):
+        for sms, score in _judge_product(rows, model):
             for rule, value in score.items():
                 scores.setdefault((rule, sms), []).append(value)
     again = table.dropna(subset="again_s")
@@ -101,12 +105,11 @@ def _quantiles(values: Any, *places: float) -> list[float]:
     return [float(np.quantile(values, each)) for each in places]
 
 
-def _judge_product(rows: pd.DataFrame) -> Iterator[tuple[int, dict[str, float]]]:
+def _judge_product(rows: pd.DataFrame, model: RanksProducts) -> Iterator[tuple[int, dict[str, float]]]:
     """Scores of each rule on each number of SMs."""
     product = Product(*(each if isinstance(each, str) else int(each) for each in rows[PRODUCT].iloc[0]))
     rows = rows[rows.template != slower_call(set(rows.template), product.dtype)]
     on_whole = rows[rows.sms == WHOLE].set_index("position").warm_s
-    model = open_ranking("default")
     for sms, all_on_part in rows.groupby("sms"):
         # Persistent kernels run with as many programs as there are SMs, where that was measured.
         programs = all_on_part.programs

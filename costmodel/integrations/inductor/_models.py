@@ -1,17 +1,21 @@
 """Models that rank candidates of matrix products."""
 
 from collections.abc import Sequence
+from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.products._model import SHIPPED, shipped_products
-from costmodel.products._predict import predict_seconds
+from costmodel.products._model import ProductModel
 from costmodel.products._product import Kernel, Product
 
+# The model of products that the package ships, boosted on with timings of Inductor's own kernels by
+# experiments/inductor_budgets/fit.py.
+FITTED = Path(__file__).with_name("model.npz")
 _TWINS = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")  # 132 SMs each, with other memories
 _SUM_S, _SUM_BYTES = 2.5e-6, 2.2e10  # a small kernel, and bytes/s of one SM, of an H100
 
@@ -32,11 +36,16 @@ class RanksProducts(Protocol):
         ...
 
 
-class _Shipped:
-    """The model of products that comes with this package; it knows nothing of kernels on other devices."""
+class FittedRanking:
+    """A model of products in a file; it knows nothing of kernels on other devices.
 
-    def __init__(self) -> None:
-        self.identity = sha256(SHIPPED.read_bytes()).hexdigest()[:12]
+    Args:
+        file: The file; that of Inductor's kernels if not given.
+    """
+
+    def __init__(self, file: Path = FITTED) -> None:
+        self.identity = sha256(file.read_bytes()).hexdigest()[:12]
+        self._model = ProductModel.load(file)
 
     def predict_seconds(
         self, product: Product, kernels: Sequence[Kernel], sms: int, device: str
@@ -44,26 +53,24 @@ class _Shipped:
         seconds = np.full(len(kernels), np.nan)
         split = [i for i, each in enumerate(kernels) if each.kind == "decompose-k"]
         whole = [i for i in range(len(kernels)) if i not in split]
-        known = _known(device)
+        known = self._known(device)
         if known:
-            seconds[whole] = predict_seconds(product, [kernels[i] for i in whole], sms, known)
-            seconds[split] = [_decomposed(product, kernels[i].splits, sms, known) for i in split]
+            seconds[whole] = self._model.predict(product, [kernels[i] for i in whole], sms, known).seconds
+            seconds[split] = [self._decomposed(product, kernels[i].splits, sms, known) for i in split]
         return seconds
 
+    def _known(self, device: str) -> str | None:
+        """The device that the model knows: this one, or its twin, which ranks kernels almost alike."""
+        known = self._model.devices.tolist()
+        alike = [device, *(_TWINS if device in _TWINS else ())]
+        return next((each for each in alike if each in known), None)
 
-def _known(device: str) -> str | None:
-    """The device that the shipped model knows: this one, or its twin, which ranks kernels almost alike."""
-    known = shipped_products().devices.tolist()
-    alike = [device, *(_TWINS if device in _TWINS else ())]
-    return next((each for each in alike if each in known), None)
-
-
-def _decomposed(product: Product, splits: int, sms: int, device: str) -> float:
-    """A batched product of parts of k, then a kernel that sums them."""
-    parts = product._replace(k=product.k // splits, batch=product.batch * splits, epilogue="")
-    (multiplied,) = predict_seconds(parts, [Kernel("torch")], sms, device)
-    summed_bytes = 4.0 * splits * product.m * product.n
-    return float(multiplied) + _SUM_S + summed_bytes / (_SUM_BYTES * sms)
+    def _decomposed(self, product: Product, splits: int, sms: int, device: str) -> float:
+        """A batched product of parts of k, then a kernel that sums them."""
+        parts = product._replace(k=product.k // splits, batch=product.batch * splits, epilogue="")
+        multiplied_s = self._model.predict(parts, [Kernel("torch")], sms, device).seconds.item()
+        summed_bytes = 4.0 * splits * product.m * product.n
+        return float(multiplied_s) + _SUM_S + summed_bytes / (_SUM_BYTES * sms)
 
 
 class _InductorsOrder:
@@ -90,4 +97,9 @@ def open_ranking(model: RanksProducts | str | None) -> RanksProducts:
         return model
     if model != "default":
         raise CostModelError(f"model must be 'default', None or an object that predicts, but got {model!r}.")
-    return _Shipped()
+    return _fitted()
+
+
+@cache
+def _fitted() -> FittedRanking:
+    return FittedRanking()
