@@ -268,6 +268,32 @@ def test_what_is_not_known_is_left_to_inductor(reason: str, timings: ProductTimi
 
 
 @pytest.mark.usefixtures("graph")
+def test_a_model_that_fails_leaves_the_candidates_to_inductor(timings: ProductTimings) -> None:
+    class Failing(Fixed):
+        def predict_seconds(self, *_: Any) -> Any:
+            raise KeyError("unknown")
+
+    inputs = inputs_of()
+    with pytest.warns(RuntimeWarning, match="left to Inductor: 'unknown'"):
+        kept = chosen(SmPlan(part(32), 1, Failing({}), timings), inputs)
+    assert len(kept) == len(CONFIGS) + 2
+    assert report()["left to Inductor: KeyError"] >= 1
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_store_that_cannot_be_written_fails_no_compilation(
+    timings: ProductTimings, selector: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(timings, "keep", full)
+    caller = Caller(plain(aten_mm, inputs_of()), "a")
+    with applied(SmPlan(part(32), 6, Fixed({}), timings)), pytest.warns(RuntimeWarning, match="No space"):
+        assert selector.lookup([caller], "mm", "inputs", lambda _: {caller: 0.5}) == {caller: 0.5}
+
+
+@pytest.mark.usefixtures("graph")
 def test_symbolic_sizes_are_left_to_inductor(timings: ProductTimings) -> None:
     import sympy
 

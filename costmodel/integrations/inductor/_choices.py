@@ -1,6 +1,7 @@
 """Inductor's choice of kernels for matrix products, of which a model keeps few."""
 
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -112,8 +113,17 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         choices = super()._finalize_template_configs(
             template_choices, kernel_inputs, templates, op_name, kwarg_overrides
         )
-        product = _readable(choices, kernel_inputs, op_name)
-        return choices if product is None else self._shortened(choices, product)
+        try:
+            product = _readable(choices, kernel_inputs, op_name)
+            return choices if product is None else self._shortened(choices, product)
+        except Exception as error:  # noqa: BLE001 (what Inductor compiles must not fail for its ranking)
+            count(f"left to Inductor: {type(error).__name__}", 1)
+            warnings.warn(
+                f"Candidates of a product must be ranked, but are left to Inductor: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return choices
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
         left_out = slower_call({each.template.uid for each in choices}, product.dtype)

@@ -1,5 +1,6 @@
 """Puts a plan into Inductor, for a while or until it is taken out."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -9,11 +10,13 @@ import torch
 from torch._inductor import config, select_algorithm
 from torch._inductor.virtualized import V
 
+from costmodel.errors import CostModelError
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count
 from costmodel.integrations.inductor._describe import read_choice, read_product
 from costmodel.integrations.inductor._shortlist import even_out
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import L2Policy
+from costmodel.products._product import Kernel, Product
 
 # Timings must be taken by this process on its stream, and none be answered that other SMs gave: Inductor's
 # own caches of timings know no SMs. Settings that a version lacks are left out.
@@ -95,10 +98,19 @@ def _look_up(
         count("rounds of timing", 1)
         count("candidates timed", len(milliseconds))
         for product, seconds in _by_product(milliseconds, operator).items():
-            plan.timings.keep(product, plan.platform, seconds, l2_policy)
+            _keep(plan, product, seconds, l2_policy)
         alike = even_out({each: milliseconds[each] for each in choices})
         _timed[key] = [alike[each] for each in choices]
     return dict(zip(choices, _timed[key], strict=True))
+
+
+def _keep(plan: SmPlan, product: Product, seconds: dict[Kernel, float], l2_policy: L2Policy) -> None:
+    """Put timings into the store; what is compiled does not fail because they cannot be written."""
+    try:
+        plan.timings.keep(product, plan.platform, seconds, l2_policy)
+    except (CostModelError, OSError) as error:
+        count("timings that could not be kept", len(seconds))
+        warnings.warn(f"Timings must be kept, but are not: {error}", RuntimeWarning, stacklevel=2)
 
 
 def _timed_ms(
@@ -112,9 +124,9 @@ def _timed_ms(
     return benchmark(choices), "flushed"
 
 
-def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Any, dict[Any, float]]:
+def _by_product(milliseconds: Mapping[Any, float], operator: str) -> dict[Product, dict[Kernel, float]]:
     """Seconds by kernel, of the candidates that are known."""
-    found: dict[Any, dict[Any, float]] = {}
+    found: dict[Product, dict[Kernel, float]] = {}
     for choice, latency_ms in milliseconds.items():
         known = choice.annotations.get("ktc")
         product = None if known is None else read_product(known.inputs, operator)
