@@ -101,6 +101,11 @@ def check_path(name: str, value: object) -> Path:
     return Path(value)
 
 
+def check_paths(name: str, value: object) -> tuple[Path, ...]:
+    """Check that an argument is a path, several, or None for none, and give them in a tuple."""
+    return tuple(check_path(name, each) for each in _values(value))
+
+
 def check_number(name: str, value: object, least: float = 0.0, most: float = 1e18) -> float:
     """Check that an argument is a finite number in a range; see ``check_whole``."""
     if type(value) is float and least <= value <= most:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
+from costmodel.arguments import check_kind, check_path, check_paths
 from costmodel.dataset.checks._check import Finding
 from costmodel.dataset.checks._examine import Examination, check_not_empty, examine, write_rejects
 from costmodel.dataset.checks._sieve import SORTED_OUT_KINDS, Validation
@@ -73,8 +74,8 @@ REJECTS_NAME = "rejects.jsonl"
 
 
 def build_dataset(  # noqa: PLR0913 (one argument a knob)
-    files: Sequence[Path],
-    out: Path,
+    files: Sequence[Path | str] | Path | str,
+    out: Path | str,
     *,
     header: CardHeader,
     options: ReadOptions | None = None,
@@ -104,6 +105,8 @@ def build_dataset(  # noqa: PLR0913 (one argument a knob)
         CostModelError: If a file cannot be read, no record can enter, or the folder cannot be written, has a
             dataset, or a README.md that is not a dataset card.
     """
+    files, out = check_paths("files", files), check_path("out", out)
+    check_kind("header", header, CardHeader, "a CardHeader with the texts of the card")
     _check_is_free(out, force=force)
     describer = Describer()
     try:
@@ -182,7 +185,7 @@ def describe_file(
 
 def merge_datasets(  # noqa: PLR0913 (one argument a knob)
     datasets: Sequence[str | Path],
-    out: Path,
+    out: Path | str,
     *,
     header: CardHeader,
     partition_by: Partition | None = None,
@@ -218,7 +221,7 @@ _LOCK_NAME = ".append.lock"
 
 def append_dataset(
     dataset: str | Path,
-    files: Sequence[Path],
+    files: Sequence[Path | str] | Path | str,
     *,
     options: ReadOptions | None = None,
     track: Track = show_nothing,
@@ -240,6 +243,7 @@ def append_dataset(
         CostModelError: If the dataset is not partitioned, another process is appending to it, a file cannot
             be read, no record can enter, or the folder cannot be written.
     """
+    files = check_paths("files", files)
     there = DataFiles.of(dataset)
     if there.partition is None:
         raise CostModelError(

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from costmodel.arguments import check_path
 from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
 from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers._t4 import show_result
@@ -276,7 +277,7 @@ EXPORT_FORMATS = tuple(_EXPORTS)
 
 def export_dataset(  # noqa: PLR0913 (one argument a knob)
     dataset: DatasetLike,
-    out: Path,
+    out: Path | str,
     format_name: str,
     *,
     workload: str | None = None,
@@ -299,6 +300,7 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
     """
     if format_name not in _EXPORTS:
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
+    out = check_path("out", out)
     workloads, devices = (None if name is None else (name,) for name in (workload, device))
     try:
         report = _EXPORTS[format_name](

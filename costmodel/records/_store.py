@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 from filelock import FileLock, Timeout
 
+from costmodel.arguments import check_path
 from costmodel.databases import is_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
@@ -64,7 +65,8 @@ class RecordStore:
         0
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
+        path = check_path("path of a record store", path)
         _check_name(path)
         self.path = path
         self._lines = _line_file(path)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from costmodel.arguments import check_texts
 from costmodel.dataset.splits._file import read_split
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -95,7 +96,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
             "dataset": _name_of(dataset),
             **_split_settings(split, folds),
             **_shot_settings(shots),
-            "learners": [learners] if isinstance(learners, str) else list(learners),
+            "learners": list(check_texts("learners", learners)),
             "baseline": baseline,
             "seed": seed,
             "seeds": seeds,

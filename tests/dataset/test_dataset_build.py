@@ -9,7 +9,15 @@ import pytest
 from fake_caches import fake_cache, write_cache
 from fake_records import fake_measurement, fake_measurements
 
-from costmodel.dataset import CardHeader, build_dataset, load_dataset, merge_datasets, read_files
+from costmodel.dataset import (
+    CardHeader,
+    append_dataset,
+    build_dataset,
+    export_dataset,
+    load_dataset,
+    merge_datasets,
+    read_files,
+)
 from costmodel.dataset.publish._card import read_card_header
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, RecordStore, Workload
@@ -90,6 +98,34 @@ def test_a_dataset_is_replaced_where_that_is_asked_for(tmp_path: Path, header: C
         assert contents(out) == before
     build_dataset([new], out, header=header, force=True)
     assert contents(out) != before
+
+
+def test_paths_may_be_texts_and_a_file_may_be_alone(
+    tmp_path: Path, header: CardHeader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with RecordStore("a.jsonl") as store:
+        store.append([fake_measurement()])
+    assert build_dataset("a.jsonl", "one", header=header).measurements == 1
+    assert merge_datasets(["one"], "two", header=header, partition_by="device").measurements == 1
+    assert append_dataset("two", "a.jsonl").duplicates == 1
+    assert len(export_dataset("two", "three", "t4").files) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"files": 3}, "files must be a path, but got 3"),
+        ({"out": None}, "out must be a path, but got None"),
+        ({"header": None}, "header must be a CardHeader"),
+    ],
+)
+def test_arguments_are_checked_before_any_work(
+    tmp_path: Path, header: CardHeader, arguments: dict[str, object], message: str
+) -> None:
+    usual = {"files": [tmp_path / "a.jsonl"], "out": tmp_path / "out", "header": header}
+    with pytest.raises(CostModelError, match=message):
+        build_dataset(**(usual | arguments))
 
 
 def test_what_a_build_left_that_was_cut_off_is_replaced(tmp_path: Path, header: CardHeader) -> None:

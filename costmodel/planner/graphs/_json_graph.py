@@ -218,7 +218,7 @@ def read_relax(module: Any, latencies: "Latencies | None" = None, *, sms: int | 
     """
     from costmodel.planner._latencies import open_latencies
 
-    calls = read_calls(module) if isinstance(module, str) else calls_of(module)
+    calls = read_calls(str(module)) if isinstance(module, Path | str) else calls_of(module)
     if not calls:
         raise CostModelError(f"A Relax module must call a kernel, but {module} calls none. Name another one.")
     known = open_latencies() if latencies is None else latencies
