@@ -70,7 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("measured", type=Path, nargs="+", help="tables of an H200")
     parser.add_argument("--other", type=Path, nargs="*", default=[], help="tables of an H100")
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="few trees, to try the script")
     return parser.parse_args()
 
