@@ -34,9 +34,9 @@ def read_first(
     is_readable = isinstance(source, TritonSource) and find_spec("triton") is not None
     if not is_readable or platforms[0].device.kind != "cuda":
         return []
-    from costmodel.kernels.triton._build import prepare_reading
     from costmodel.kernels.triton._read_cache import ReadCache
-    from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
+    from costmodel.kernels.triton._read_many import ManyReader
+    from costmodel.kernels.triton.proposing._open_family import bind_candidate
     from costmodel.transfer._read_ranker import shipped_ranker
 
     assert isinstance(source, TritonSource)
@@ -45,7 +45,7 @@ def read_first(
     candidates = [space.candidate(each) for each in drawn.values()]
     family, architecture = source.family_of(candidates[0]), platforms[0].device.architecture
     reader = ManyReader(ReadCache(cache_folder(_FOLDER)), cpu_threads(), _TIMEOUT_S, with_faults=True)
-    readings = reader.read([BoundConfig(*prepare_reading(family, each, architecture)) for each in candidates])
+    readings = reader.read([bind_candidate(family, each, architecture) for each in candidates])
     facts = [None if each.note else each.facts for each in readings]
     if not any(facts):
         return []

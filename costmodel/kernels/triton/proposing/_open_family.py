@@ -40,7 +40,8 @@ class OpenFamily:
         family = self.with_choices(space.choices)
 
         def read(configs: Sequence[Mapping[str, int]]) -> list[Reading]:
-            return reader.read([self._bind(family, config) for config in configs])
+            candidates = [Candidate(self.workload, family.space_name, Config({**each})) for each in configs]
+            return reader.read([bind_candidate(family, each, self.architecture) for each in candidates])
 
         return [Config({**each}) for each in Proposer(space, self.architecture, read, rank).propose(count)]
 
@@ -66,12 +67,13 @@ class OpenFamily:
         uses = find_uses(family_function(family))
         return OpenLaunch(uses, names, grid, {**dims, **numbers}, self.sms)
 
-    def _bind(self, family: TritonFamily, config: Mapping[str, int]) -> BoundConfig | Exception:
-        try:
-            candidate = Candidate(self.workload, family.space_name, Config({**config}))
-            return BoundConfig(*prepare_reading(family, candidate, self.architecture))
-        except Exception as error:  # noqa: BLE001 (of formulas: the config stays unread)
-            return error
+
+def bind_candidate(family: TritonFamily, candidate: Candidate, architecture: str) -> BoundConfig | Exception:
+    """Tell what is read of a candidate; return what fails of it, such as a formula."""
+    try:
+        return BoundConfig(*prepare_reading(family, candidate, architecture))
+    except Exception as error:  # noqa: BLE001 (of a user's file: the config stays unread)
+        return error
 
 
 def fill_choices(family: TritonFamily) -> TritonFamily:
