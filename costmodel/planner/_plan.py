@@ -24,7 +24,7 @@ from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.planner.whatif._scale import OnDevice
-from costmodel.reading import detect
+from costmodel.reading import detect, is_folder
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import Sweep, sweep_devices
 from costmodel.records._platform import Device
@@ -300,7 +300,7 @@ def read_any(
 
 def _read_file(path: Path, within: str) -> RecordedGraph:
     """A trace or a graph of one's own, by its first key; of a folder, the traces of its ranks."""
-    if path.is_dir():
+    if is_folder(path):
         return read_ranks(path, within)
     if path.suffix == ".py":
         raise CostModelError(

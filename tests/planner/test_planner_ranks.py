@@ -151,3 +151,9 @@ def test_the_command_shows_ranks(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "arrives last %" in done.output
     assert "<h2>Ranks</h2>" in report.read_text()
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "absent"])
+def test_a_name_that_no_folder_and_no_file_has_is_refused(name: str) -> None:
+    with pytest.raises(CostModelError, match=r"Cannot read|must be"):
+        plan(name)
