@@ -98,10 +98,6 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         super().__init__()
         self.plan = plan
 
-    def uuid(self) -> str:
-        """Return what tells these choices from others in Inductor's caches."""
-        return self.plan.identity
-
     def _finalize_template_configs(
         self,
         template_choices: Any,
