@@ -256,10 +256,10 @@ def builders(
     """Build kernels for all workers of this machine, in processes that they share, until interrupted.
 
     A worker with builders of its own leaves them idle while it proposes and measures, and starts them anew.
+    One that is started with --engine and the address of these has its kernels built by them.
 
     Examples:
     - `costmodel jobs builders --at unix:///tmp/builders.sock --count 12 --store out/jobs.db`
-    - `costmodel jobs work --engine unix:///tmp/builders.sock` has its kernels built by them.
     """
     from costmodel.service._work import serve_builders
 

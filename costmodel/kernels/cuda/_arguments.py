@@ -14,7 +14,7 @@ from costmodel.kernels._reference import tolerance_of as tolerance_of_dtype
 from costmodel.kernels.cuda._description import KernelDescription
 from costmodel.kernels.cuda._t1 import T1Argument
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._source import load_module, running
+from costmodel.kernels.family._source import load_module, as_fault_of
 from costmodel.records._workload import Workload
 
 Arrays = dict[str, NDArray[Any]]
@@ -98,7 +98,7 @@ def load_function(file: Path, name: str, takes: str) -> Callable[..., Any]:
     Raises:
         CostModelError: There is no such file or function, or the file fails.
     """
-    with running(file):
+    with as_fault_of(file):
         function = getattr(load_module(file), name, None)
     if not callable(function):
         raise CostModelError(f"{file} must define {name}({takes}).")

@@ -166,7 +166,7 @@ def run_file(file: Path, name: str) -> ModuleType:
         raise CostModelError(f"A Python file must end in .py, but got {file}.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with running(file):
+    with as_fault_of(file):
         spec.loader.exec_module(module)
     return module
 
@@ -177,14 +177,14 @@ def find_in(module: ModuleType, name: str, file: Path) -> Any:
     Raises:
         CostModelError: For nothing, or the file fails when it is asked for it.
     """
-    with running(file):
+    with as_fault_of(file):
         if hasattr(module, name):
             return getattr(module, name)
     raise CostModelError(f"{file} must define {name}, but does not.")
 
 
 @contextmanager
-def running(file: Path) -> Iterator[None]:
+def as_fault_of(file: Path) -> Iterator[None]:
     """Tell whatever a user's file raises in this block, but for Ctrl-C, as its fault.
 
     Raises:
