@@ -14,7 +14,7 @@ from costmodel.kernels._reference import tolerance_of as tolerance_of_dtype
 from costmodel.kernels.cuda._description import KernelDescription
 from costmodel.kernels.cuda._t1 import T1Argument
 from costmodel.kernels.family._formula import Formula
-from costmodel.kernels.family._source import load_module, as_fault_of
+from costmodel.kernels.family._source import as_fault_of, load_module
 from costmodel.records._workload import Workload
 
 Arrays = dict[str, NDArray[Any]]
