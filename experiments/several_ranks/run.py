@@ -2,10 +2,11 @@
 
 import argparse
 import json
+import sys
 import tempfile
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,7 +20,10 @@ from costmodel.planner._plan import Plan
 from costmodel.planner._ranks import read_ranks
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 
-HERE = Path(__file__).parent
+sys.path.append(str(Path(__file__).parents[1]))
+from options import parse_options
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,9 @@ class Recorded:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=HERE / "recorded", metavar="DIR")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    args = parser.parse_args()
+    args = parse()
     with tempfile.TemporaryDirectory() as folder:
-        recorded = dict(read(args.data, Path(folder)))
+        recorded = dict(read(ROOT / args.data, Path(folder)))
         rows = [
             row
             for (world, network), variants in recorded.items()
@@ -54,6 +55,13 @@ def main() -> None:
         ]
     write_json(args.json, {"rows": rows})
     print(table(rows))
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", metavar="DIR", help="folder of measurements.json and traces.zip")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parse_options(parser, __file__, argv)
 
 
 def read(data: Path, folder: Path) -> Iterator[tuple[tuple[int, str], dict[str, Recorded]]]:
