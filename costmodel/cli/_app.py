@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "records": (
         "costmodel.cli.records:app",
-        "Forget measurements of a record store, so that they are made again.",
+        "Carry measurements from one record store to another, or forget some, so that they are made again.",
     ),
     "dataset": (
         "costmodel.cli.dataset:app",

@@ -1,19 +1,17 @@
 """Trees that XGBoost boosted say the same when NumPy walks them, leaves above the last level too."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-
-pytest.importorskip("xgboost")
-sys.path.append(str(Path(__file__).parents[2] / "experiments" / "kernels_at_large"))
-
-import xgboost
-from study import Rows, boost, kernel_kinds, ranker_of
+from experiment_folder import found_beside
 
 from costmodel.features._ir import READ_COLUMNS
+
+xgboost = pytest.importorskip("xgboost")
+with found_beside(Path(__file__).parents[2] / "experiments" / "kernels_at_large", ("study", "judge")):
+    from study import Rows, boost, kernel_kinds, ranker_of
 
 pytestmark = pytest.mark.white_box
 

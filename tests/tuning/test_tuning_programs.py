@@ -46,5 +46,5 @@ def test_the_command_takes_a_program(place: str) -> None:
 
 
 def test_a_program_that_is_not_there_is_told() -> None:
-    with pytest.raises(CostModelError, match="must be a Python file"):
+    with pytest.raises(CostModelError, match=r"A Python file must exist at absent\.py"):
         tune("absent.py:module", on="cpu")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from costmodel.cli._options import JsonOption
+from costmodel.cli._options import JsonOption, number_option
 from costmodel.cli._output import write_json
 from costmodel.cli.dataset._arguments import print_report
 from costmodel.cli.dataset._build import CardOption, OutOption
@@ -39,10 +39,10 @@ def import_tables(
     ] = None,
     share: Annotated[
         float,
-        typer.Option(
+        number_option(
+            "above 0 and at most 1",
+            lambda share: 0 < share <= 1,
             metavar="SHARE",
-            min=0.0,
-            max=1.0,
             help="Share of the shapes to read, the same ones on every GPU: a table has up to 36,000.",
         ),
     ] = 0.01,
