@@ -54,7 +54,6 @@ def test_simple_learners_gain_by_machine_code(
     monkeypatch.setattr(shortlist, "_fitted", ridge)
     monkeypatch.setattr(shortlist, "DECIDED", shortlist.Recipe("ridge", ("h100-sm-budgets",)))
     monkeypatch.setattr(shortlist, "LEARNED", {"choose": ("learn",)})
-    monkeypatch.setattr(shortlist, "MEASURED", shortlist.FewShot((0,)))
     out = tmp_path / "found.json"
 
     shortlist.main(["choose", "--seeds", "1", "--json", str(out)])
