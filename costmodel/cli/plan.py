@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
+    from costmodel.planner._compare import ComparedRecordings
     from costmodel.planner._latencies import Latencies
     from costmodel.planner._plan import Plan, SweptPlan
     from costmodel.planner._rank import Ranking
@@ -239,7 +240,8 @@ def plan(
     found = run_plan(trace, what_if, within=within, measured_s=measured, sms=sms, latencies=latencies)
     ranking = found.rank(latencies) if latencies and (rank or out) else None
     # Files first: who reads what is printed may stop before its end.
-    write_json(json, found.to_dict() | ({"rank": ranking.to_dict()} if ranking else {}))
+    if json:
+        write_json(json, found.to_dict() | ({"rank": ranking.to_dict()} if ranking else {}))
     written = list(_write(found, perfetto, plot, report))
     if ranking and out:
         ranking.save_job(out)
@@ -260,13 +262,17 @@ def _write(found: "Plan", perfetto: Path | None, plot: Path | None, report: Path
         found.save_perfetto(perfetto)
         yield f"Written: {perfetto}"
     if plot:
-        from costmodel.report._figures import save_figure
-
-        save_figure(found.plot(), plot)
+        _draw(found, plot)
         yield f"Drawn: {plot}"
     if report:
         found.save_report(report)
         yield f"Written: {report}"
+
+
+def _draw(found: "Plan | SweptPlan | ComparedRecordings", plot: Path) -> None:
+    from costmodel.report._figures import save_figure
+
+    save_figure(found.plot(), plot)
 
 
 def _show_comparison(
@@ -277,9 +283,7 @@ def _show_comparison(
     found = compare_recordings(before, after, within=within)
     write_json(json, found.to_dict())
     if plot:
-        from costmodel.report._figures import save_figure
-
-        save_figure(found.plot(), plot)
+        _draw(found, plot)
     print_line(found.verdict(), "bold")
     parts = [(cause, f"{1e6 * seconds:+,.1f}") for cause, seconds in found.causes.items()]
     print_table(TextTable("What changed, us", ("cause", "us"), parts, "wr"))
@@ -306,9 +310,7 @@ def _show_comparison(
 def _show_sweep(found: "SweptPlan", json: Path | None, plot: Path | None) -> None:
     write_json(json, found.to_dict())
     if plot:
-        from costmodel.report._figures import save_figure
-
-        save_figure(found.plot(), plot)
+        _draw(found, plot)
     for sentence in found.plan.inspection.sentences():
         print_line(sentence, "yellow")
     recorded = f"recorded {found.plan.before.makespan_s * 1e6:,.1f} us"

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from costmodel.records._forget import Forgotten
 
 app = CommandGroup()
+_KernelOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Only of this workload or kind of workload; `*` stands for any letters.",
+        show_default=False,
+    ),
+]
 _STORE_HELP = "Record store: a `.jsonl` or `.db` file, or the URL of a database."
 
 
@@ -27,14 +35,7 @@ def _group() -> None:
 @app.command()
 def forget(
     store: Annotated[str, typer.Argument(metavar="STORE", help=_STORE_HELP)],
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only of this workload or kind of workload; `*` stands for any letters.",
-            show_default=False,
-        ),
-    ] = None,
+    kernel: _KernelOption = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,14 +102,7 @@ def export_(
         str | None,
         typer.Option(metavar="NAME", help="Only of devices with this in their name.", show_default=False),
     ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only of this workload or kind of workload; `*` stands for any letters.",
-            show_default=False,
-        ),
-    ] = None,
+    kernel: _KernelOption = None,
     software: Annotated[
         list[str] | None,
         typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from costmodel.planner._operators import kernel_rows
+from costmodel.planner._operators import kernel_rows, operators_or_kinds
 from costmodel.planner._plan import read_any
 from costmodel.planner._replay import Timeline, replay
 
@@ -152,8 +152,7 @@ def _tells(names: pd.Series, seconds: pd.Series) -> bool:
 
 
 def _counted(rows: pd.DataFrame, side: str) -> pd.DataFrame:
-    group = rows["operator"].where(rows["operator"] != "", "(" + rows["kind"] + ")")
-    grouped = rows.assign(group=group).groupby(list(_FINEST), sort=False)["seconds"]
+    grouped = rows.assign(group=operators_or_kinds(rows)).groupby(list(_FINEST), sort=False)["seconds"]
     return pd.DataFrame({f"calls_{side}": grouped.size().astype(float), f"{side}_s": grouped.sum()})
 
 

@@ -1,7 +1,10 @@
 """What the operators of a model take: kernels, time, and rates beside what the device allows."""
 
+from enum import IntEnum
+
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from costmodel.planner.graphs._kernel_class import KernelKind
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
@@ -18,15 +21,11 @@ def kernel_rows(graph: KernelGraph) -> pd.DataFrame:
     where nobody knows), ``kernel`` (its name), ``blocks``, ``sms``, and ``seconds``.
     """
     (tasks,) = np.nonzero(graph.on_device)
-    named = graph.name_ids[tasks]
-    kinds = [
-        KernelKind(kind).name if task == TaskKind.KERNEL else TaskKind(task).name
-        for kind, task in zip(graph.kernel_kinds[tasks].tolist(), graph.kinds[tasks].tolist(), strict=True)
-    ]
+    named, kinds = graph.name_ids[tasks], graph.kinds[tasks]
     operators = np.array(graph.operators or [""] * len(graph.names), dtype=object)
     return pd.DataFrame(
         {
-            "kind": np.array([kind.lower().replace("_", " ") for kind in kinds], dtype=object),
+            "kind": np.where(kinds == TaskKind.KERNEL, _KERNELS[graph.kernel_kinds[tasks]], _TASKS[kinds]),
             "operator": operators[named],
             "workload": np.array(graph.workloads, dtype=object)[graph.workload_ids[tasks]],
             "kernel": np.array(graph.names, dtype=object)[named],
@@ -35,6 +34,18 @@ def kernel_rows(graph: KernelGraph) -> pd.DataFrame:
             "seconds": graph.durations_s[tasks],
         }
     )
+
+
+def _words(kinds: type[IntEnum]) -> NDArray[np.object_]:
+    return np.array([kind.name.lower().replace("_", " ") for kind in kinds], dtype=object)
+
+
+_KERNELS, _TASKS = _words(KernelKind), _words(TaskKind)
+
+
+def operators_or_kinds(rows: pd.DataFrame) -> pd.Series:
+    """Return the operator of each row of ``kernel_rows``; where nobody knows it, its kind in brackets."""
+    return rows["operator"].where(rows["operator"] != "", "(" + rows["kind"] + ")")
 
 
 def operator_table(graph: KernelGraph) -> pd.DataFrame:
@@ -52,7 +63,7 @@ def operator_table(graph: KernelGraph) -> pd.DataFrame:
     moved = {name: workload.min_bytes for name, workload in known.items()}
     is_known = rows["workload"] != ""
     rows = rows.assign(
-        operator=rows["operator"].where(rows["operator"] != "", "(" + rows["kind"] + ")"),
+        operator=operators_or_kinds(rows),
         flops=rows["workload"].map(flops).fillna(0.0),
         bytes=rows["workload"].map(moved).fillna(0.0),
         known_s=rows["seconds"].where(is_known, 0.0),

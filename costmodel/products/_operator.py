@@ -8,13 +8,19 @@ it leaves to PyTorch: other devices and dtypes, and operands with gaps. It was t
 import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack
-from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_void_p
 from functools import lru_cache
 from typing import Any
 
 import torch
 
-from costmodel.kernels.library._cublaslt import CuBlasLt
+from costmodel.kernels.library._cublaslt import (
+    SM_COUNT_TARGET,
+    CuBlasLt,
+    OfferedAlgorithm,
+    create_layout,
+    list_algorithms,
+)
 from costmodel.products._choose import top
 from costmodel.products._cublaslt_tiles import describe_algorithm
 from costmodel.products._model import shipped_products
@@ -22,7 +28,7 @@ from costmodel.products._product import Kernel, Product
 
 # cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
 _TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
-_TRANS_A, _TRANS_B, _SM_COUNT_TARGET, _MAX_WORKSPACE_BYTES = 3, 4, 15, 1
+_TRANS_A, _TRANS_B = 3, 4
 # cublasLtMatmulAlgoConfigAttributes_t
 _CONFIG = {
     "id": (0, c_int32),
@@ -32,22 +38,10 @@ _CONFIG = {
     "stages": (6, c_uint32),
     "cluster": (8, c_uint16),
 }
-_WORKSPACE_BYTES, _MOST_ALGORITHMS, _ALIGNMENT = 32 << 20, 8, 256
+_ALIGNMENT = 256
 _REMEMBERED = 4096
 
 Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
-
-
-class _Answer(ctypes.Structure):
-    """``cublasLtMatmulHeuristicResult_t``: an algorithm, and what it needs."""
-
-    _fields_ = (
-        ("algorithm", c_uint64 * 8),
-        ("workspace_bytes", c_size_t),
-        ("status", c_int),
-        ("waves", c_float),
-        ("reserved", c_int * 4),
-    )
 
 
 @torch.library.custom_op("costmodel::mm", mutates_args=())  # type: ignore[untyped-decorator]
@@ -146,28 +140,19 @@ class _Prepared:
         m, n, k = product[:3]
         # Matrices of cuBLASLt are stored by columns: C^T = B^T A^T, and nothing is copied.
         sizes = ((k, n) if b_t else (n, k)), ((m, k) if a_t else (k, m)), (n, m)
-        self._layouts = [self._matrix(elements, rows, columns) for rows, columns in sizes]
+        self._layouts = [create_layout(library, self._stack, elements, *size) for size in sizes]
         self._operation = library.create("MatmulDesc", self._stack, c_int(compute), c_int(0))
-        for attribute, value in ((_TRANS_A, b_t), (_TRANS_B, a_t), (_SM_COUNT_TARGET, sms)):
+        for attribute, value in ((_TRANS_A, b_t), (_TRANS_B, a_t), (SM_COUNT_TARGET, sms)):
             library.set("MatmulDesc", self._operation, attribute, c_int32(value))
         self.answers = self._ask()
 
-    def _matrix(self, elements: int, rows: int, columns: int) -> c_void_p:
-        sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
-        return self._library.create("MatrixLayout", self._stack, c_int(elements), *sizes)
-
-    def _ask(self) -> list[_Answer]:
+    def _ask(self) -> list[OfferedAlgorithm]:
         """Return the algorithms, the fastest in the heuristics' opinion first; none if they refuse."""
-        library, (b, a, c) = self._library, self._layouts
-        preference = library.create("MatmulPreference", self._stack)
-        library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(_WORKSPACE_BYTES))
-        answers, count = (_Answer * _MOST_ALGORITHMS)(), c_int()
-        asked = library.handle, self._operation, b, a, c, c, preference, c_int(_MOST_ALGORITHMS)
+        b, a, c = self._layouts
         try:
-            library.call("MatmulAlgoGetHeuristic", *asked, answers, byref(count))
+            return list_algorithms(self._library, self._stack, self._operation, (b, a, c, c))
         except RuntimeError:  # it supports no such product
             return []
-        return [answer for answer in answers[: count.value] if answer.status == 0]
 
     def describe(self, position: int) -> Kernel:
         """Return an algorithm as a kernel."""

@@ -22,13 +22,13 @@ from costmodel.records._workload import Workload
 
 _ELEMENTS = {torch.float32: 0, torch.float16: 2}  # cudaDataType_t: CUDA_R_32F, CUDA_R_16F
 _COMPUTE_32F = 68  # cublasComputeType_t: sums in float32, and no TF32
-_EPILOGUE, _BIAS_POINTER, _SM_COUNT_TARGET = 7, 8, 15  # cublasLtMatmulDescAttributes_t
+_EPILOGUE, _BIAS_POINTER, SM_COUNT_TARGET = 7, 8, 15  # cublasLtMatmulDescAttributes_t
 _DEFAULT, _RELU, _BIAS = 1, 2, 4  # cublasLtEpilogue_t; a ReLU behind a bias is 6
 _MAX_WORKSPACE_BYTES = 1  # cublasLtMatmulPreferenceAttributes_t
 _WORKSPACE_BYTES = 32 << 20  # what NVIDIA advises for Hopper
 
 
-class _Answer(ctypes.Structure):
+class OfferedAlgorithm(ctypes.Structure):
     """``cublasLtMatmulHeuristicResult_t``: an algorithm, and what it needs."""
 
     _fields_ = (
@@ -118,7 +118,7 @@ def _multiply(
     (m, k), n = a.shape, b.shape[1]
     added = operands["add"] if "add" in fused else output
     with ExitStack() as stack:
-        create = partial(_layout, library, stack, _ELEMENTS[a.dtype])
+        create = partial(create_layout, library, stack, _ELEMENTS[a.dtype])
         layouts = create(n, k), create(k, m), create(n, m), create(n, m)  # of B, A, what is added, output
         operation = _operation(library, stack, fused, operands.get("bias"), sm_target)
         answer = _answer(library, stack, operation, layouts, algorithm)
@@ -145,7 +145,7 @@ def _multiply(
     return output
 
 
-def _layout(library: CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
+def create_layout(library: CuBlasLt, stack: ExitStack, elements: int, rows: int, columns: int) -> c_void_p:
     """Return a matrix that is stored by columns, one behind the other."""
     sizes = c_uint64(rows), c_uint64(columns), c_int64(rows)
     return library.create("MatrixLayout", stack, c_int(elements), *sizes)
@@ -161,7 +161,7 @@ def _operation(
     library.set("MatmulDesc", operation, _EPILOGUE, c_uint32(epilogue or _DEFAULT))
     if "bias" in fused:
         library.set("MatmulDesc", operation, _BIAS_POINTER, c_void_p(bias.data_ptr()))
-    library.set("MatmulDesc", operation, _SM_COUNT_TARGET, c_int32(sm_target))
+    library.set("MatmulDesc", operation, SM_COUNT_TARGET, c_int32(sm_target))
     return operation
 
 
@@ -171,15 +171,38 @@ def _answer(
     operation: c_void_p,
     layouts: tuple[c_void_p, ...],
     algorithm: int,
-) -> _Answer:
+) -> OfferedAlgorithm:
     """Return one of the algorithms that the heuristics offer.
 
     Raises:
         InvalidConfigError: They offer fewer.
     """
+    sound = list_algorithms(library, stack, operation, layouts)
+    if algorithm >= len(sound):
+        raise InvalidConfigError(
+            f"An algorithm must be one of the {len(sound)} that cuBLASLt offers, but got {algorithm}, from "
+            "0 on. Take a smaller one."
+        )
+    return sound[algorithm]
+
+
+def list_algorithms(
+    library: CuBlasLt, stack: ExitStack, operation: c_void_p, layouts: tuple[c_void_p, ...]
+) -> list[OfferedAlgorithm]:
+    """Return the algorithms that the heuristics offer, the one that they think fastest first.
+
+    Args:
+        library: The library.
+        stack: Keeps what is made for the question.
+        operation: The product's descriptor.
+        layouts: Those of B, A, what is added, and the output.
+
+    Raises:
+        RuntimeError: There is none for such a product.
+    """
     preference = library.create("MatmulPreference", stack)
     library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(_WORKSPACE_BYTES))
-    answers, count = (_Answer * MOST_ALGORITHMS)(), c_int()
+    answers, count = (OfferedAlgorithm * MOST_ALGORITHMS)(), c_int()
     library.call(
         "MatmulAlgoGetHeuristic",
         library.handle,
@@ -190,10 +213,4 @@ def _answer(
         answers,
         byref(count),
     )
-    sound = [answer for answer in answers[: count.value] if answer.status == 0]
-    if algorithm >= len(sound):
-        raise InvalidConfigError(
-            f"An algorithm must be one of the {len(sound)} that cuBLASLt offers, but got {algorithm}, from "
-            "0 on. Take a smaller one."
-        )
-    return sound[algorithm]
+    return [answer for answer in answers[: count.value] if answer.status == 0]

@@ -1,6 +1,5 @@
 """Dependencies in a trace: launches, events, synchronising calls, and threads that wait for each other."""
 
-import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
@@ -56,12 +55,11 @@ def _guess_wait(call: Call, tasks: Tasks, resolution_s: float) -> Iterator[Link]
 
     This is how collectives are called: their stream waits for that of the caller, and that for theirs again.
     """
-    streams = [each for each in _streams_of(tasks, call.span.process) if each.spans]
-    nexts = [(each.launch_after(call.span.start), each) for each in streams]
-    launched_s, waiting = min(nexts, key=lambda each: each[0], default=(math.inf, None))
-    target = waiting.first_after(call.span.start) if waiting and launched_s < math.inf else None
-    if target is None:
+    streams = _streams_of(tasks, call.span.process)
+    nexts = [(each, task) for each in streams if (task := each.first_after(call.span.start)) is not None]
+    if not nexts:
         return
+    waiting, target = min(nexts, key=lambda each: each[0].launched_s[each[1] - each[0].first])
     latest_s = tasks.pieces[target].start + resolution_s
     done = [
         source

@@ -243,11 +243,6 @@ class Stream:
         found = int(np.searchsorted(self.launched_s, time, side="left")) - 1
         return None if found < 0 else self.first + found
 
-    def launch_after(self, time: float) -> float:
-        """Return when the first task was launched after a time; infinity if none was."""
-        found = int(np.searchsorted(self.launched_s, time, side="right"))
-        return float("inf") if found == len(self.spans) else float(self.launched_s[found])
-
     def first_after(self, time: float) -> int | None:
         """Find the first task that was launched after a time."""
         found = int(np.searchsorted(self.launched_s, time, side="right"))
