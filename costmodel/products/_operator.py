@@ -12,7 +12,12 @@ from ctypes import byref, c_float, c_int, c_int32, c_size_t, c_uint16, c_uint32,
 from functools import lru_cache
 from typing import Any
 
-import torch
+from costmodel.errors import MissingExtraError
+
+try:
+    import torch
+except ModuleNotFoundError:
+    raise MissingExtraError("The operator costmodel::mm", "torch") from None
 
 from costmodel.kernels.library._cublaslt import (
     SM_COUNT_TARGET,

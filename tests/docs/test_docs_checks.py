@@ -100,7 +100,8 @@ def _check_import(module: str, names: list[str], place: str) -> None:
     """Import what is ours, but for plug-ins; only find the packages of others, which may be slow."""
     top = module.partition(".")[0]
     if top == "costmodel" and not module.startswith("costmodel.integrations."):
-        missing = [name for name in names if not hasattr(import_module(module), name)]
+        # Not hasattr, which would load what names stand for, and with it packages that may be missing.
+        missing = sorted(set(names) - set(dir(import_module(module))))
         assert not missing, f"{place}: {module} has no {', '.join(missing)}"
     elif top not in OPTIONAL:
         assert importlib.util.find_spec(module if top == "costmodel" else top), f"{place}: no {module}"

@@ -1,5 +1,7 @@
 """Products: what is chosen on how many SMs, what is expected, and what is refused."""
 
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -178,3 +180,9 @@ def test_a_question_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(CostModelError, match=said):
         choose(product, sms, device)
+
+
+def test_without_pytorch_the_operator_says_what_to_install() -> None:
+    code = "import sys; sys.modules['torch'] = None\nfrom costmodel.products import mm"
+    failed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert "MissingExtraError: The operator costmodel::mm needs an optional package" in failed.stderr
