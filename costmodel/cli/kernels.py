@@ -11,6 +11,7 @@ from costmodel.cli._output import print_line, print_table, write_json
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
+    from costmodel.records._candidate import Config
     from costmodel.tuning._kernels import KernelEntry, KernelsCheck
 
 app = CommandGroup()
@@ -68,10 +69,21 @@ def check(
         str | None,
         typer.Option(
             metavar="SM",
-            help="Architecture to compile for, such as `sm_80`. Default: that of the GPU, or sm_90 without "
-            "one.",
+            help="Architecture to compile for, such as `sm_80`. Default: that of the device.",
             show_default=False,
         ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="GPU that times of a Triton kernel are expected on, see `costmodel devices list`. Default: "
+            "this machine's with --runner cuda, else the first of the architecture, or an H100.",
+            show_default=False,
+        ),
+    ] = None,
+    sms: Annotated[
+        int | None, count_option(help="SMs that the kernel has there. Default: all.", show_default=False)
     ] = None,
     configs: Annotated[
         int, count_option(help="Number of configs to compile: the default config, and others at random.")
@@ -90,7 +102,8 @@ def check(
 ) -> None:
     """Check a CUDA or Triton kernel of your own: read it, count its configs, compile some. Needs no GPU.
 
-    Exits with 1 if no config can be used.
+    Configs of a Triton kernel are listed by the time that they should take by what is read of each, relative
+    to their mean. Exits with 1 if no config can be used.
 
     Examples:
     - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`
@@ -98,7 +111,14 @@ def check(
     from costmodel.tuning._kernels import check_kernels
 
     found = check_kernels(
-        path, dims=dims_of(dims), architecture=architecture, configs=configs, seed=seed, runner=runner
+        path,
+        dims=dims_of(dims),
+        architecture=architecture,
+        device=device,
+        sms=sms,
+        configs=configs,
+        seed=seed,
+        runner=runner,
     )
     _print_check(found)
     write_json(json, found)
@@ -127,6 +147,7 @@ def _print_check(found: "KernelsCheck") -> None:
         f"{compiled.median_seconds:.2f} s each."
     )
     _print_failures("failures of the compiler", compiled.failures)
+    _print_expected(found)
     if found.measured_on:
         print_line(found.measured_on)
         _print_measured(found)
@@ -139,6 +160,22 @@ def _print_check(found: "KernelsCheck") -> None:
         print_line(f"Note: {remark}")
 
 
+def _print_expected(found: "KernelsCheck") -> None:
+    usable = [each for each in found.compiled.configs if each.outcome == "ok"]
+    told = [(each, check) for each, check in zip(found.expected, usable, strict=False) if each is not None]
+    rows = [
+        (f"{each.expected:.2f}", f"{each.low:.2f} to {each.high:.2f}", _decisions(check.config))
+        for each, check in sorted(told, key=lambda pair: pair[0])[:_SHOWN]
+    ]
+    if rows:
+        title = f"expected on {found.expected_on}, the fastest first"
+        print_table(TextTable(title, ("time / mean", "nine in ten", "config"), rows, "rlw"))
+
+
+def _decisions(config: "Config") -> str:
+    return " ".join(f"{name}={value}" for name, value in config.decisions.items())
+
+
 def _print_failures(title: str, failures: dict[str, int]) -> None:
     if failures:
         rows = [(str(count), why) for why, count in list(failures.items())[:_SHOWN]]
@@ -149,6 +186,6 @@ def _print_measured(found: "KernelsCheck") -> None:
     rows = []
     for each in sorted(found.measured, key=lambda each: each.latency_s)[:_SHOWN]:
         latency = f"{each.latency_s * 1e6:.3g}" if each.latencies_s else "-"
-        decisions = " ".join(f"{name}={value}" for name, value in each.candidate.config.decisions.items())
-        rows.append((latency, f"{each.outcome} {each.error}".rstrip(), decisions))
+        outcome = f"{each.outcome} {each.error}".rstrip()
+        rows.append((latency, outcome, _decisions(each.candidate.config)))
     print_table(TextTable("on the GPU, the fastest first", ("us", "outcome", "config"), rows, "rlw"))

@@ -189,6 +189,13 @@ class ReadRows:
         }
 
     @cached_property
+    def least_s(self) -> FloatArray:
+        """``(n,)`` seconds that products of tiles take at the peak of the granted SMs; 0 without any."""
+        of_width = self.limits.tensor_flops_per_sm * 16 / self["product_bits"]
+        peak = np.fmax(of_width, self.limits.flops_per_sm) * self.limits.sms
+        return np.nan_to_num(self["tensor_flops"] * self["programs"] / peak)
+
+    @cached_property
     def total_s(self) -> FloatArray:
         """``(n,)`` sum of all times, as if nothing overlapped; in one order, however many rows there are."""
         return reduce(np.add, self.seconds.values())
@@ -306,13 +313,23 @@ def extract_read(facts: Sequence[ReadFacts | None], platforms: Sequence[Platform
         raise ValueError(
             f"facts and platforms must have the same length, but got {len(facts)} and {len(platforms)}"
         )
-    distinct, row = distinct_objects([each or ReadFacts() for each in facts])
-    values = np.array([[getattr(each, name) for name in READ_FACTS] for each in distinct])
-    values = values.reshape(-1, len(READ_FACTS))[row]
-    limits = platform_limits(*distinct_objects(platforms))
-    rows = ReadRows(dict(zip(READ_FACTS, values.T, strict=True)), limits)
+    rows = _rows_of(facts, platforms)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = [np.broadcast_to(each, (len(facts),)) for each in values_of(READ_FEATURES, rows)]
     X = np.column_stack(found) if len(facts) else np.empty((0, len(READ_COLUMNS)))
     known = np.isfinite(X) & ~np.isnan(rows["programs"])[:, None]
     return FeatureTable(np.where(known, X, np.nan), READ_COLUMNS)
+
+
+def compute_least_seconds(facts: Sequence[ReadFacts | None], platform: Platform) -> FloatArray:
+    """``(n,)`` seconds that kernels take at least on a platform, by the products that they compute."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _rows_of(facts, [platform] * len(facts)).least_s
+
+
+def _rows_of(facts: Sequence[ReadFacts | None], platforms: Sequence[Platform]) -> ReadRows:
+    distinct, row = distinct_objects([each or ReadFacts() for each in facts])
+    values = np.array([[getattr(each, name) for name in READ_FACTS] for each in distinct])
+    values = values.reshape(-1, len(READ_FACTS))[row]
+    limits = platform_limits(*distinct_objects(platforms))
+    return ReadRows(dict(zip(READ_FACTS, values.T, strict=True)), limits)

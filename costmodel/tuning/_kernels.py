@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.runners._base import Runner
@@ -26,11 +28,15 @@ from costmodel.kernels.family._space import FamilySpace
 from costmodel.kernels.triton._interpreter import interpret
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Candidate
+from costmodel.records._device_table import find_device, read_devices
 from costmodel.records._measurement import Measurement, Outcome
+from costmodel.records._platform import Platform, part_of
 from costmodel.report._progress import Progress
+from costmodel.transfer._read_ranker import ExpectedTime, expect_times
+from costmodel.tuning._read_first import can_read, read_candidates
 from costmodel.tuning._subject import open_family
 
-_ARCHITECTURE = "sm_90"
+_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
 INTERPRETER = "interpreter"
 _READ_TIMEOUT_S = 60.0
 _READ_FOLDER = "read"
@@ -67,12 +73,17 @@ class KernelsCheck:
         measured_on: One sentence on the runner and the device; empty without a GPU.
         interpreted: For each compiled config, why its result in Triton's interpreter is wrong; an empty
             string if it is right. None if the interpreter was not used.
+        expected_on: Name of the platform that times are expected on; empty where nothing can be read.
+        expected: For each compiled config of a Triton family, what it should take there by what is read of
+            it; None for one that could not be read.
     """
 
     compiled: FamilyCheck
     measured: tuple[Measurement, ...] = ()
     measured_on: str = ""
     interpreted: tuple[str, ...] | None = None
+    expected_on: str = ""
+    expected: tuple[ExpectedTime | None, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -105,16 +116,23 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     *,
     dims: Mapping[str, int] | None = None,
     architecture: str | None = None,
+    device: str | None = None,
+    sms: int | None = None,
     configs: int = 16,
     seed: int = 0,
     runner: Runner | str | None = None,
 ) -> KernelsCheck:
-    """Check a kernel family: compile some configs and, with a runner, compare them with the reference.
+    """Check a kernel family: compile some configs, tell what they should take, and run them with a runner.
+
+    What runs is compared with the reference. What configs should take is read of Triton families alone.
 
     Args:
         path: The description, the Python file, or the folder that holds it.
         dims: Sizes of the workload. Default: the sizes in the description.
-        architecture: Architecture to compile for. Default: that of the GPU; without a GPU, ``sm_90``.
+        architecture: Architecture to compile for. Default: that of the device.
+        device: Name of the device that times are expected on. Default: that of the runner; without one, the
+            first of the architecture in ``costmodel devices list``, or an H100.
+        sms: SMs that the kernel has there. Default: all.
         configs: Number of configs to compile: the default config first, then random ones.
         seed: Seed of the random configs.
         runner: ``cuda`` for this machine's GPU, ``interpreter`` for Triton's interpreter on a CPU, a runner
@@ -131,26 +149,50 @@ def check_kernels(  # noqa: PLR0913 (one argument a knob)
     with ExitStack() as stack:
         if runner is not None and not interpreted and not isinstance(runner, Runner):
             runner = stack.enter_context(_open_runner(runner, source))
-        if isinstance(runner, Runner):
-            architecture = runner.platform().device.architecture
+        platform = _platform_of(runner if isinstance(runner, Runner) else None, device, architecture, sms)
         with Progress("compiling", configs) as progress:
             found = check_family(
                 source,
                 family,
                 workload,
-                architecture=architecture or _ARCHITECTURE,
+                architecture=architecture or platform.device.architecture,
                 configs=configs,
                 seed=seed,
                 on_progress=progress.advance,
             )
-        compiled = [each.config for each in found.configs if each.outcome is Outcome.OK]
-        if interpreted:
-            return KernelsCheck(found, interpreted=tuple(interpret([str(path)], workload, compiled)))
-        if not isinstance(runner, Runner):
-            return KernelsCheck(found)
         space = source.space(workload, "cuda")
-        usable = [space.candidate(config) for config in compiled]
-        return KernelsCheck(found, _measure_all(runner, usable), runner.description)
+        usable = [space.candidate(each.config) for each in found.configs if each.outcome is Outcome.OK]
+        check = _with_expected(KernelsCheck(found), source, usable, platform)
+        if interpreted:
+            configs_ = [each.config for each in usable]
+            return replace(check, interpreted=tuple(interpret([str(path)], workload, configs_)))
+        if not isinstance(runner, Runner):
+            return check
+        return replace(check, measured=_measure_all(runner, usable), measured_on=runner.description)
+
+
+def _platform_of(
+    runner: Runner | None, device: str | None, architecture: str | None, sms: int | None
+) -> Platform:
+    """Return where a kernel is expected to run."""
+    if device is not None:
+        return part_of(find_device(device), sms)
+    if runner is not None:
+        return part_of(runner.platform().device, sms)
+    known = [each.device for each in read_devices() if each.device.architecture == architecture]
+    return part_of(known[0] if known else find_device(_DEVICE), sms)
+
+
+def _with_expected(
+    check: KernelsCheck, source: FamilySource, candidates: Sequence[Candidate], platform: Platform
+) -> KernelsCheck:
+    """Add what configs should take by what is read of them; nothing where nothing can be read."""
+    if not candidates or not can_read(source):
+        return check
+    assert isinstance(source, TritonSource)
+    facts = read_candidates(source, candidates, platform.device.architecture)
+    expected = expect_times(facts, platform, np.full(len(facts), np.nan))
+    return replace(check, expected_on=platform.name, expected=tuple(expected))
 
 
 @dataclass(frozen=True)

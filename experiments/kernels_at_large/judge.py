@@ -22,10 +22,12 @@ from costmodel.features._ir import READ_COLUMNS
 from costmodel.files import write_json
 from costmodel.integrations.triton._shortlist import OF_SMS, expected_loss, moved_loss
 from costmodel.records import Workload
+from costmodel.transfer._read_ranker import HALF_WIDTH, HALF_WIDTH_IN_SECONDS, doubt
 
 _LAST = -1e9  # the score of what was not read
 _COMMON = 8  # configs that must have been measured at both sizes
-_COVERED, _LEAST_SPREAD = 0.9, 0.05
+_COVERED = 0.9
+_TIMED = (1, 2, 4, 8)  # configs, of those that are expected to be the fastest
 _TIME = [column.name for column in READ_COLUMNS].index("ir/log2_total_s")
 
 
@@ -203,21 +205,37 @@ def mixed(
 
 
 def coverage(rows: Rows, score: FloatArray) -> dict[str, Any]:
-    """How many relative latencies lie within what their kernels' predictions are spread by, a kind at a time.
+    """How many latencies lie within the intervals that ``expect_times`` tells, a kind at a time.
 
-    Intervals are as wide as the predictions of a task spread, times what covers 90 % of the other kinds.
+    ``relative`` to the mean of the task's configs, and those that were not timed once the configs that are
+    expected to be the fastest were.
     """
     is_known = np.isfinite(rows.y) & np.isfinite(score) & (score > _LAST)
-    table = rows.table[is_known]
-    spread = pd.Series(score[is_known]).groupby(table["task"].to_numpy()).transform("std").to_numpy()
-    error = np.abs(rows.y[is_known] + score[is_known]) / (_LEAST_SPREAD + spread)
+    table = rows.table[is_known].assign(y=rows.y[is_known], expected=-score[is_known])
+    by_task = table.groupby("task")
+    error = (table["y"] - table["expected"]).groupby(table["task"])
+    spread = by_task["expected"].transform(lambda each: doubt(each.to_numpy()))
+    place = by_task["expected"].rank(method="first")
+    table = table.assign(off=error.transform(lambda each: each - each.mean()) / spread)
+    found = {"relative": covered(table, rows.kinds, HALF_WIDTH)}
+    for count in _TIMED:
+        level = table["off"].where(place <= count).groupby(table["task"]).transform("mean")
+        others = table.assign(off=table["off"] - level)[place > count]
+        found[f"in seconds, {count} timed"] = covered(others, rows.kinds, HALF_WIDTH_IN_SECONDS)
+    return found
+
+
+def covered(table: pd.DataFrame, kinds: Sequence[str], factor: float) -> dict[str, Any]:
+    """How many errors lie within a factor, and within that which covers as many of the other kinds."""
+    error = table["off"].abs().to_numpy()
     weight = 1.0 / table["kind"].map(table["kind"].value_counts()).to_numpy()
     kind, found = table["kernel_kind"].to_numpy(), {}
-    for each in rows.kinds:
-        factor = weighted_quantile(error[kind != each], weight[kind != each], _COVERED)
-        found[each] = float(np.average(error[kind == each] <= factor, weights=weight[kind == each]))
+    for each in kinds:
+        chosen = weighted_quantile(error[kind != each], weight[kind != each], _COVERED)
+        found[each] = float(np.average(error[kind == each] <= chosen, weights=weight[kind == each]))
     return {
         "factor": weighted_quantile(error, weight, _COVERED),
+        "with the package's": float(np.average(error <= factor, weights=weight)),
         "mean over kinds": float(np.mean(list(found.values()))),
         "by kind": found,
     }

@@ -111,6 +111,28 @@ def test_a_shortlist_is_the_first_by_the_ranker(launches: Launches, tmp_path: Pa
     assert launches.launched[:2] == order[:2]
 
 
+def test_times_are_expected_relative_to_one_another_then_in_seconds(
+    launches: Launches, tmp_path: Path
+) -> None:
+    tuned = kernel(launches, tmp_path / "t.jsonl", mode="model")
+    assert tuned.configs_expected == {}
+    call(tuned)
+    told = tuned.configs_expected
+    assert min(told, key=lambda config: told[config].expected) is tuned.best_config
+    assert len(told) == len(CONFIGS)
+    assert not any(each.in_seconds for each in told.values())
+
+    tuned = kernel(launches, tmp_path / "t.jsonl", shortlist=2)
+    call(tuned)
+    told = tuned.configs_expected
+    timed = {each.kwargs["BLOCK"] for each, time in told.items() if time.low == time.high}
+    assert timed == set(by_what_is_read()[:2])
+    assert all(each.in_seconds for each in told.values())
+    assert told[tuned.best_config].expected == pytest.approx(
+        1e-3 * tuned.configs_timings[tuned.best_config][0]
+    )
+
+
 def test_all_are_measured_by_default_and_nothing_is_read(
     launches: Launches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,15 @@ from costmodel.features._ir import READ_COLUMNS
 from costmodel.kernels._read_facts import READ_FACTS, ReadFacts
 from costmodel.records import find_device
 from costmodel.records._platform import part_of
-from costmodel.transfer._read_ranker import ReadRanker, relative_columns, shipped_ranker
+from costmodel.transfer import _read_ranker as module
+from costmodel.transfer._read_ranker import (
+    ExpectedTime,
+    ReadRanker,
+    doubt,
+    expect_times,
+    relative_columns,
+    shipped_ranker,
+)
 
 pytestmark = pytest.mark.white_box
 
@@ -62,6 +70,60 @@ def test_what_comes_with_the_package_knows_that_waste_is_slow() -> None:
     low, high = ranker.predict([lean, waste], PLATFORM)
     assert low < high
     assert set(ranker.columns.tolist()) <= {column.name for column in READ_COLUMNS}
+
+
+NAN = float("nan")
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> list[ReadFacts | None]:
+    """Configs of which the second should take e times as long as the first; the third is not read."""
+    monkeypatch.setattr(module, "shipped_ranker", one_split)
+    monkeypatch.setattr(ReadRanker, "predict", lambda *_: np.array([-0.5, 0.5, NAN]))
+    return [facts(), facts(), None]
+
+
+def test_times_are_relative_to_the_mean_until_one_is_known(three: list[ReadFacts | None]) -> None:
+    first, second, third = expect_times(three, PLATFORM, np.full(3, NAN))
+    assert first
+    assert second
+    assert third is None
+    assert first.expected * second.expected == pytest.approx(1.0)
+    assert second.expected / first.expected == pytest.approx(np.e)
+    for each in (first, second):
+        assert not each.in_seconds
+        assert each.high / each.expected == pytest.approx(each.expected / each.low)
+        assert np.log(each.high / each.expected) == pytest.approx(1.1 * (0.1 + 0.5**0.5))
+
+
+def test_a_timing_tells_seconds_of_the_others(three: list[ReadFacts | None]) -> None:
+    first, second, third = expect_times(three, PLATFORM, np.array([2e-3, NAN, NAN]))
+    assert first == ExpectedTime(2e-3, 2e-3, 2e-3, True)
+    assert second
+    assert second.expected == pytest.approx(2e-3 * np.e)
+    assert second.low < 2e-3 * np.e < second.high
+    assert second.in_seconds
+    assert third is None
+    assert str(first) == "2e+03 us"
+
+
+def test_seconds_follow_from_what_was_read_and_timed(three: list[ReadFacts | None]) -> None:
+    found = expect_times(three, PLATFORM, np.array([NAN, NAN, 2e-3]))
+    assert found == [None, None, ExpectedTime(2e-3, 2e-3, 2e-3, True)]
+
+
+def test_no_time_is_below_what_products_take_at_the_peak(three: list[ReadFacts | None]) -> None:
+    heavy = facts(programs=1e6, tensor_flops=1e9, product_bits=16)
+    device = PLATFORM.device
+    peak = PLATFORM.sms_granted * device.tensor_flops_per_sm_clock * device.clock_mhz * 1e6
+    _, second, _ = expect_times([None, heavy, None], PLATFORM, np.array([1e-6, NAN, NAN]))
+    assert second
+    assert second.low == second.expected == second.high == pytest.approx(1e15 / peak)
+
+
+def test_doubt_grows_with_what_predictions_are_spread_by() -> None:
+    assert doubt(np.array([NAN, 0.3])) == doubt(np.zeros(5)) == 0.1
+    assert doubt(np.array([-1.0, 1.0, NAN])) == pytest.approx(0.1 + 2**0.5)
 
 
 def test_trees_are_walked_as_they_are_defined() -> None:

@@ -9,6 +9,7 @@ pytest.importorskip("triton")
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import find_device
 from costmodel.records._platform import Device, Platform, part_of
+from costmodel.tuning import check_kernels
 from costmodel.tuning._read_first import read_first
 
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]
@@ -63,3 +64,18 @@ def test_elsewhere_nothing_is_read(source: TritonSource) -> None:
     cpu = Platform(Device("a CPU", "cpu", "x86", 4, 0.0), "whole", 4, 4)
     assert read_first(source, workload, [cpu], 16, seed=0) == []
     assert read_first(None, workload, [H100], 16, seed=0) == []
+
+
+def test_a_check_tells_what_configs_should_take(source: TritonSource, tmp_path: Path) -> None:
+    found = check_kernels(tmp_path, device="H200", sms=16, configs=6)
+    assert found.expected_on == "NVIDIA H200/green_context/16"
+    assert found.compiled.architecture == "sm_90"
+    assert len(found.expected) == found.compiled.compiled
+    told = {
+        each.config.decisions["BLOCK"]: expected
+        for each, expected in zip(found.compiled.configs, found.expected, strict=True)
+    }
+    assert all(
+        (expected is None) == (block < 200) for block, expected in told.items()
+    )  # such a row ends early
+    assert all(each.low < each.expected < each.high for each in told.values() if each)

@@ -47,10 +47,12 @@ class Advice:
     Attributes:
         order: Positions of the configs, those to time first in front.
         basis: What it is based on, in words.
+        readings: What was read of each config; empty if none was read.
     """
 
     order: list[int]
     basis: str
+    readings: Sequence[Reading] = ()
 
 
 class Adviser:
@@ -88,7 +90,7 @@ class Adviser:
             return Advice(self._by_model(candidates, platform, first), "the given model")
         readings = [] if read is None else read()
         order = rank_by_neighbours(candidates, platform, measured, partial(_read_losses, readings))
-        return Advice(order, _basis(readings, measured))
+        return Advice(order, _basis(readings, measured), readings)
 
     def _knows(self, family: str) -> bool:
         assert self._model

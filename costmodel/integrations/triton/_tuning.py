@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from time import sleep
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from triton.runtime.errors import OutOfResources
@@ -19,6 +19,9 @@ from costmodel.integrations.triton._shortlist import Advice, Adviser, Reader
 from costmodel.integrations.triton._timings import KernelTimings
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources, Measurement, Outcome
+
+if TYPE_CHECKING:
+    from costmodel.transfer._read_ranker import ExpectedTime
 
 # Quantiles of single runs that a timer is asked for, as Triton does; configs are compared by the first.
 QUANTILES = (0.5, 0.2, 0.8)
@@ -74,6 +77,18 @@ class Tuning:
     def basis(self) -> str:
         """What the order is based on, in words."""
         return self.advice.basis if "advice" in self.__dict__ else "timings"
+
+    def expected(self) -> dict[Any, "ExpectedTime"]:
+        """Tell what each config took or is expected to take; not those of which nothing is known."""
+        from costmodel.transfer._read_ranker import expect_times  # takes a moment
+
+        readings = self.advice.readings if "advice" in self.__dict__ else ()
+        facts = [None if each.note else each.facts for each in readings] or [None] * len(self.configs)
+        known = self.known()
+        ran = {name: each.latency_s for name, each in known.items() if each.outcome is Outcome.OK}
+        timed_s = np.array([ran.get(each.candidate_id, np.nan) for each in self.candidates])
+        told = expect_times(facts, self.timings.platform, timed_s)
+        return {config: each for config, each in zip(self.configs, told, strict=True) if each is not None}
 
     def known(self) -> dict[str, Measurement]:
         """Tell what is known of these configs, by id of the candidate."""
