@@ -62,7 +62,8 @@ def plan(
         str,
         typer.Option(
             metavar="NAME",
-            help="Use only what ran within this annotation of the trace, such as 'ProfilerStep*'.",
+            help="Use only what ran within this annotation of the trace, such as 'ProfilerStep*', or "
+            "'step#3' for the third 'step'.",
             show_default=False,
             rich_help_panel=TRACE,
         ),

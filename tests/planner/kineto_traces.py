@@ -158,3 +158,10 @@ def two_streams(machine: Machine, layers: int = 12) -> Machine:
     machine.operator("aten::mm", "sgemm_128x64", 40.0)
     machine.synchronize()
     return machine
+
+
+def span(
+    cat: str, name: str, ts: float, dur: float, *, tid: Any = 1, pid: Any = 1, **args: Any
+) -> dict[str, Any]:
+    """An event that takes a time; of a kernel, ``tid`` is its stream."""
+    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kineto_traces import Machine, two_streams
+from kineto_traces import Machine, span, two_streams
 
 from costmodel import CostModelError
 from costmodel.planner import KernelGraph, plan, replay
@@ -15,15 +15,9 @@ from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import remove_launches
-from costmodel.planner.whatif._scale import on_sms, scale
+from costmodel.planner.whatif._scale import on_sms
 
 pytestmark = pytest.mark.white_box
-
-
-def span(
-    cat: str, name: str, ts: float, dur: float, *, tid: Any = 1, pid: Any = 1, **args: Any
-) -> dict[str, Any]:
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
 
 
 def read(tmp_path: Path, events: list[dict[str, Any]], **fields: Any) -> RecordedGraph:
@@ -137,53 +131,6 @@ def test_ranks_in_one_file_are_told_apart_by_their_processes(
         [("1", "1"), ("2", "2")],
         [("2", "2"), ("1", "1")],
     )
-
-
-@pytest.mark.parametrize("within", ["", "step"])
-def test_threads_that_poll_hold_nothing_back(tmp_path: Path, within: str) -> None:
-    events = [
-        span("user_annotation", "step", 0, 1035),
-        span("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
-        span("kernel", "gemm", 10, 1000, tid=7, pid=0, correlation=1, device=0, stream=7),
-        span("cuda_runtime", "cudaDeviceSynchronize", 6, 1010, correlation=2),
-        *(span("cuda_runtime", "cudaEventQuery", at, 3, tid=2) for at in (1, 500, 1020)),
-    ]
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": events}))
-    recorded = read_kineto(path, within)
-    faster = replay(scale(recorded.graph, "gemm", 0.1)).makespan_s
-    assert recorded.makespan_s / faster == pytest.approx(1016 / 116, rel=1e-6)
-    assert any("1 threads only ask" in each for each in recorded.inspection.unknown)
-
-
-@pytest.mark.parametrize("after", [1.0, 400.0])
-def test_who_asks_until_work_is_done_waits_for_it(tmp_path: Path, after: float) -> None:
-    """On the thread that launched it, and that goes on then."""
-    polls = [span("cuda_runtime", "cudaEventQuery", 100.0 * i + 11, 3, correlation=10 + i) for i in range(11)]
-    events = [
-        span("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
-        span("kernel", "gemm", 10, 1000, tid=7, pid=0, correlation=1, device=0, stream=7),
-        *polls,
-        span("cpu_op", "aten::add", 1014 + after, 20),
-    ]
-    recorded = read(tmp_path, events)
-    faster = replay(scale(recorded.graph, "gemm", 0.1))
-    assert replay(recorded.graph).makespan_s == pytest.approx(recorded.makespan_s)
-    assert recorded.makespan_s - faster.makespan_s == pytest.approx(900e-6)
-
-
-def test_a_few_questions_at_once_wait_for_nothing(tmp_path: Path) -> None:
-    """As an allocator asks which memory is free again."""
-    polls = [span("cuda_runtime", "cudaEventQuery", 3.0 * i + 1000, 2, correlation=10 + i) for i in range(5)]
-    events = [
-        span("cuda_runtime", "cudaLaunchKernel", 0, 5, correlation=1),
-        span("kernel", "gemm", 10, 995, tid=7, pid=0, correlation=1, device=0, stream=7),
-        *polls,
-        span("cpu_op", "aten::add", 1020, 20),
-    ]
-    graph = read(tmp_path, events).graph
-    assert not (graph.dependencies.kinds == DependencyKind.SYNC).any()
-    assert replay(scale(graph, "gemm", 0.1)).makespan_s == pytest.approx(1040e-6)
 
 
 @pytest.mark.parametrize("position", [0, 1, 100, 199, 200])

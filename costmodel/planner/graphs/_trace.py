@@ -1,9 +1,9 @@
 """From a trace to a kernel graph whose replay gives the times that were recorded."""
 
+import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from costmodel.planner.graphs._recorded_graph import (
     RecordedTimes,
     timed_dependencies,
 )
-from costmodel.planner.graphs._trace_events import ANNOTATION, DEVICE, OPERATOR, Span, role_of
+from costmodel.planner.graphs._trace_events import ANNOTATION, DEVICE, OPERATOR, RUNTIME, Span, role_of
 from costmodel.planner.graphs._trace_files import read_trace
 from costmodel.planner.graphs._trace_links import find_links, keep_believed
 from costmodel.planner.graphs._trace_tasks import Piece, Tasks, list_tasks
@@ -36,15 +36,15 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
 
     Args:
         path: File written by ``torch.profiler.profile.export_chrome_trace``.
-        within: Annotation of the part of the trace to read, such as ``ProfilerStep*``. Default: the whole
-            trace.
+        within: Annotation of the part of the trace to read, such as ``ProfilerStep*``, or ``step#3`` for
+            the third that is called ``step``. Default: the whole trace.
 
     Raises:
         CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
     path, findings = Path(path), FaultCounts()
     trace = read_trace(path, findings)
-    choose = (lambda spans: spans_within(spans, within)) if within else list
+    choose = (lambda spans: spans_within(spans, within, findings)) if within else list
     tracks = sort_onto_tracks(trace.events, findings, choose)
     tasks = list_tasks(tracks, trace, findings)
     if not tasks.pieces:
@@ -146,31 +146,26 @@ def _coded(values: "list[T]") -> "tuple[tuple[T, ...], np.ndarray[tuple[int], np
     return tuple(places), ids
 
 
-def spans_within(spans: list[Span], pattern: str) -> list[Span]:
+def spans_within(spans: list[Span], name: str, findings: FaultCounts) -> list[Span]:
     """Take the calls within annotations of a name, and what they launched; annotations count as calls.
 
     So the time of the host before the first call of a step is part of the step. It ends with its last call:
-    what an annotation takes to end is the profiler's own (7 to 100 us on an H100).
+    what an annotation takes to end is the profiler's own (7 to 100 us on an H100). Of threads without such an
+    annotation those count that launch something meanwhile: nothing of the step depends on the others.
 
     Args:
         spans: Of all tracks, by start.
-        pattern: The name, or one with ``*`` or ``?``, such as ``ProfilerStep*``.
+        name: See ``_find_windows``.
+        findings: Told how many threads have no part in it.
 
     Raises:
         CostModelError: No annotation has the name.
     """
-    annotations = [span for span in spans if span.category == ANNOTATION]
-    windows = [span for span in annotations if span.name == pattern or fnmatchcase(span.name, pattern)]
-    if not windows:
-        names = list(dict.fromkeys(span.name for span in annotations))
-        raise CostModelError(
-            f"An annotation of the trace must have the name {shorten(pattern)!r}, but there are {names[:8]}: "
-            "name one, or record the step within torch.profiler.record_function."
-        )
+    windows = _find_windows(spans, name)
     _end_with_their_calls(windows, spans)
     for window in windows:
         window.category = OPERATOR
-    inside = _inside(spans, windows)
+    inside = _of_threads_that_launch(spans, _inside(spans, windows), windows, findings)
     launched_inside: dict[object, bool] = {}
     for span, is_inside in zip(spans, inside, strict=True):
         if span.category not in DEVICE and span.correlation is not None:
@@ -183,6 +178,66 @@ def spans_within(spans: list[Span], pattern: str) -> list[Span]:
         return launched_inside.get((span.process, span.correlation), by_any)
 
     return [span for span, is_inside in zip(spans, inside, strict=True) if belongs(span, is_inside)]
+
+
+def _find_windows(spans: Iterable[Span], name: str) -> list[Span]:
+    """Find the annotations of a name.
+
+    Or of a pattern, in which ``*`` and ``?`` stand for any characters; and with ``#3`` behind either, the
+    third. Brackets and commas are parts of names.
+
+    Raises:
+        CostModelError: There is none, or there are fewer.
+    """
+    annotations = [span for span in spans if span.category == ANNOTATION]
+    found = _named(annotations, name)
+    of_all, _, number = name.rpartition("#")
+    if not found and of_all and number.isdecimal():
+        several = _named(annotations, of_all)
+        found = several[int(number) - 1 : int(number)] if int(number) else []
+        if several and not found:
+            raise CostModelError(
+                f"The number behind # must be one of 1 to {len(several):,}, as there are so many annotations "
+                f"{shorten(of_all)!r}, but got {number!r}."
+            )
+    if not found:
+        names = list(dict.fromkeys(span.name for span in annotations))
+        raise CostModelError(
+            f"An annotation of the trace must have the name {shorten(name)!r}, but there are {names[:8]}: "
+            "name one, or record the step within torch.profiler.record_function."
+        )
+    return found
+
+
+def _named(annotations: list[Span], name: str) -> list[Span]:
+    literal = [span for span in annotations if span.name == name]
+    pattern = re.escape(name).replace(r"\*", ".*").replace(r"\?", ".")
+    return literal or [span for span in annotations if re.fullmatch(pattern, span.name, re.DOTALL)]
+
+
+def _of_threads_that_launch(
+    spans: list[Span], inside: list[bool], windows: list[Span], findings: FaultCounts
+) -> list[bool]:
+    """Of what lies within the windows, leave out threads that have no window and launch nothing."""
+    launched = {span.correlation for span in spans if span.category in DEVICE} - {None}
+    own = {window.thread for window in windows}
+    threads = {each.thread for each, within in zip(spans, inside, strict=True) if within}
+    taking_part = own | {
+        span.thread
+        for span, within in zip(spans, inside, strict=True)
+        if within and span.category == RUNTIME and span.correlation in launched
+    }
+    of_host = {span.thread for span in spans if span.category not in DEVICE}
+    others = len((threads & of_host) - taking_part)
+    if others:
+        findings.unknown.append(
+            f"{others:,} threads launch nothing within the annotation: nothing depends on their calls, "
+            "which are left out."
+        )
+    return [
+        within and (span.category in DEVICE or span.thread in taking_part)
+        for span, within in zip(spans, inside, strict=True)
+    ]
 
 
 def _end_with_their_calls(windows: list[Span], spans: list[Span]) -> None:

@@ -41,7 +41,7 @@ _BESIDE = frozenset(
         *("python", "async", "ac2g", "fwdbwd", "__metadata"),
     )
 )
-_POLL = re.compile(r"Query")
+_POLL = re.compile(r"Query|EventGetInfo")
 # Calls that neither start anything on a device nor wait for it.
 _LOOK = re.compile(r"Query|Get|Set|ElapsedTime|Exchange|IsCapturing|EventCreate|EventDestroy")
 _WAITS = re.compile(r"Synchronize|EventWait$|QueueFinish|HostSynchronize")
@@ -256,23 +256,23 @@ def make_key(value: Any) -> Hashable:
     return value if isinstance(value, int) else clean_text(value)
 
 
-def drop_polling_threads(spans: list[Span], findings: FaultCounts) -> list[Span]:
-    """Leave out threads that only ask whether work is done, such as watchdogs: their time is no work.
+def drop_waiting_threads(spans: list[Span], findings: FaultCounts) -> list[Span]:
+    """Leave out the calls of threads that only wait for work, or ask for it, such as watchdogs.
 
-    Nothing waits for them, but their calls would keep the times at which they were made.
+    Nothing waits for them, but their calls would keep the times at which they were made. Annotations stay.
     """
-    works, polls = set[Hashable](), set[Hashable]()
+    works, waits = set[Hashable](), set[Hashable]()
     for span in spans:
-        if span.category == OPERATOR or (span.category == RUNTIME and not only_looks(span.name)):
+        if span.category == RUNTIME and (is_poll(span.name) or is_wait(span.name)):
+            waits.add(span.thread)
+        elif span.category == OPERATOR or (span.category == RUNTIME and not only_looks(span.name)):
             works.add(span.thread)
-        elif span.category == RUNTIME and is_poll(span.name):
-            polls.add(span.thread)
-    idle = polls - works
+    idle = waits - works
     if idle:
         findings.unknown.append(
-            f"{len(idle):,} threads only ask whether work is done: their calls are left out."
+            f"{len(idle):,} threads only wait for work, or ask whether it is done: their calls are left out."
         )
-    return [span for span in spans if span.category in DEVICE or span.thread not in idle]
+    return [span for span in spans if span.category != RUNTIME or span.thread not in idle]
 
 
 def merge_polls(spans: list[Span], findings: FaultCounts) -> list[Span]:
@@ -291,12 +291,15 @@ def merge_polls(spans: list[Span], findings: FaultCounts) -> list[Span]:
     done = np.sort([span.end for span in spans if span.category in DEVICE])
     replaced, waits = set[int](), 0
     for calls in threads.values():
-        for polls, run in groupby(calls, lambda span: span.category == RUNTIME and is_poll(span.name)):
+        for looks, run in groupby(calls, lambda span: span.category == RUNTIME and only_looks(span.name)):
             several = list(run)
+            polls = [i for i, span in enumerate(several) if looks and is_poll(span.name)]
+            if len(polls) < 2:
+                continue
+            several = several[polls[0] : polls[-1] + 1]
             first, last = several[0], several[-1]
             ended = np.searchsorted(done, [first.start, last.end])
-            is_long = len(several) > 1 and last.end - first.start > _POLLING_S
-            if polls and is_long and ended[0] < ended[1]:
+            if last.end - first.start > _POLLING_S and ended[0] < ended[1]:
                 last.start, last.waits = first.start, True
                 replaced.update(id(span) for span in several[:-1])
                 waits += 1

@@ -18,7 +18,7 @@ from costmodel.planner.graphs._trace_events import (
     Event,
     Span,
     clean_text,
-    drop_polling_threads,
+    drop_waiting_threads,
     find_processes,
     make_key,
     make_span,
@@ -86,7 +86,7 @@ def sort_onto_tracks(
     _tell_unknown(unknown, findings)
     spans.sort(key=lambda span: (span.start, -span.end))
     find_processes(spans)
-    spans = choose(merge_polls(drop_polling_threads(spans, findings), findings))
+    spans = choose(merge_polls(drop_waiting_threads(spans, findings), findings))
     tracks.resolution_s = _resolution_s(spans)
     origin = _begin_at_zero(spans, findings)
     tracks.flows = [

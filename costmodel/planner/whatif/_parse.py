@@ -48,7 +48,19 @@ def parse_what_if(text: str, latencies: "Latencies | None" = None) -> list[Trans
         >>> len(parse_what_if("fuse,graphs,scale:matmul=0.5,streams=2"))
         4
     """
-    return [_parse(part.strip(), latencies) for part in text.split(",") if part.strip()]
+    return [_parse(part.strip(), latencies) for part in _split(text) if part.strip()]
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas, but not within brackets, as in ``scale:void add<float, 4>=0.5``."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth = max(depth + (letter in "<([{") - (letter in ">)]}"), 0)
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _parse(part: str, latencies: "Latencies | None") -> Transform:
