@@ -110,6 +110,6 @@ class KernelSource(ABC):
     def tolerance(self, workload: Workload) -> float:
         """Return the largest relative error ``||output - reference|| / ||reference||`` due to rounding.
 
-        Integers must be equal.
+        Integers of more than a byte must be equal: those of one are codes of quantised numbers.
         """
         return tolerance_of(workload.dtype)

@@ -1,0 +1,108 @@
+"""Attention at decode: a new query of each sequence, to keys and values that are kept in pages.
+
+Dims: b sequences, h heads of keys, q heads of queries that share one, d elements of a head, p tokens of a
+page, c tokens of the longest context, and s, how uneven contexts are: the i-th longest has c i^(-s / 100)
+tokens.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.kernels.triton._family import TritonFamily
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_PAIRS = "(b * h)"
+_LEFT = f"({_PAIRS} * SPLITS * q)"  # rows that programs leave for one another
+_TOKENS = "(b * c)"  # at most
+
+
+def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
+    """Random normal heads in a cache whose pages are in any order, and an output that nobody has written."""
+    sequences, heads, shared, size, page, longest = (dims[dim] for dim in "bhqdpc")
+    lengths = _lengths(dims, rng)
+    pages = -(-lengths // page)
+    most = -(-longest // page)
+    table, places = np.zeros((sequences, most), np.int32), rng.permutation(int(pages.sum()))
+    for row, count, first in zip(table, pages, np.cumsum(pages) - pages, strict=True):
+        row[:count] = places[first : first + count]
+    cache = (len(places), page, heads, size)
+    queries = (sequences, heads * shared, size)
+    return {
+        "query": rng.standard_normal(queries, np.float32).astype(np.float16),
+        "key": rng.standard_normal(cache, np.float32).astype(np.float16),
+        "value": rng.standard_normal(cache, np.float32).astype(np.float16),
+        "table": table,
+        "lengths": lengths.astype(np.int32),
+        "output": np.full(queries, np.nan, np.float16),
+    }
+
+
+def _lengths(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Tokens of each sequence, in any order."""
+    ranks = 1 + rng.permutation(dims["b"])
+    return np.maximum(np.rint(dims["c"] * ranks ** (-dims["s"] / 100)), 1).astype(np.int64)
+
+
+def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
+    """The softmax of each query over the tokens of its sequence, which are gathered from their pages."""
+    output = np.empty(arrays["output"].shape, np.float64)
+    for i, length in enumerate(arrays["lengths"]):
+        pages = arrays["table"][i, : -(-length // dims["p"])]
+        keys, values = (
+            np.concatenate(arrays[name][pages])[:length].astype(np.float64) for name in ("key", "value")
+        )
+        for head in range(dims["h"] * dims["q"]):
+            of_keys = head // dims["q"]
+            scores = keys[:, of_keys] @ arrays["query"][i, head].astype(np.float64) / np.sqrt(dims["d"])
+            powers = np.exp(scores - scores.max())
+            output[i, head] = powers @ values[:, of_keys] / powers.sum()
+    return {"output": output}
+
+
+FAMILY = TritonFamily(
+    name="paged_attention",
+    kernel=Path(__file__).with_name("kernel.py"),
+    function="paged_attention",
+    dims={"b": 32, "h": 8, "q": 4, "d": 128, "p": 16, "c": 4096, "s": 30},
+    parameters={
+        "BLOCK_N": (16, 32, 64, 128),
+        "SPLITS": (1, 2, 4, 8, 16, 32, 64),
+        "num_warps": (1, 2, 4, 8),
+        "num_stages": (1, 2, 3, 4),
+    },
+    # What SGLang's decode attention runs for grouped queries unless it is told otherwise.
+    defaults={"BLOCK_N": 32, "SPLITS": 8, "num_warps": 4, "num_stages": 2},
+    conditions=(
+        "d in [16, 32, 64, 128, 256]",
+        "q <= 64",
+        "BLOCK_N == 16 or BLOCK_N < 2 * c",
+        "SPLITS == 1 or SPLITS * BLOCK_N < 2 * c",
+        "BLOCK_N * d <= 8192 * num_warps",
+        "max(q, 16) * d <= 4096 * num_warps",
+        "4 * d * BLOCK_N * num_stages <= 200 * 1024",
+    ),
+    grid=(_PAIRS, "SPLITS"),
+    constants={"HEADS": "h", "QUERIES": "q", "D": "d", "PAGE": "p", "MOST_PAGES": "ceil(c / p)"},
+    scratch={
+        "sums": f"4 * {_LEFT} * d if SPLITS > 1 else 0",
+        "statistics": f"8 * {_LEFT} if SPLITS > 1 else 0",
+        "arrivals": f"4 * {_PAIRS} if SPLITS > 1 else 0",
+    },
+    scratch_types={"sums": "float32", "statistics": "float32", "arrivals": "int32"},
+    arrays=_arrays,
+    outputs=("output",),
+    reference=_reference,
+    flops=f"4 * {_TOKENS} * h * q * d",
+    launch={
+        "local_bytes": "4 * max(q, 16) * (d + BLOCK_N) / threads",
+        "global_load_bytes": f"4 * {_TOKENS} * h * d + 4 * {_TOKENS} * h",
+        "global_store_bytes": f"2 * {_PAIRS} * q * d + (4 * {_LEFT} * (d + 2) if SPLITS > 1 else 0)",
+        "tensor_flops": f"4 * {_TOKENS} * h * max(q, 16) * d",
+        "unroll_steps": "ceil(c / (BLOCK_N * SPLITS))",
+    },
+)
