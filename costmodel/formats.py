@@ -176,7 +176,13 @@ FORMATS = (
         "nsys",
         "a table of Nsight Systems",
         _PLAN,
-        lambda h: h.first_line.startswith(("Start (ns),", '"Start (ns)"')),
+        lambda h: bool(re.match(r'"?(API )?Start \(\w+\)"?,', h.first_line)),
+    ),
+    FileFormat(
+        "rocprof",
+        "a table of kernels of rocprof",
+        _PLAN,
+        lambda h: bool(re.search(r'\bkernel_?name"?,.*\b(start_timestamp|beginns)\b', h.first_line.lower())),
     ),
     FileFormat(
         "cutlass-profiler",
@@ -237,10 +243,15 @@ FORMATS = (
         lambda h: h.data.startswith(b"PK\x03\x04"),
     ),
     FileFormat(
+        "profiler-database",
+        "a database of Nsight Systems or of ROCm's profilers",
+        _PLAN,
+        lambda h: h.begins("sqlite format") and bool(re.search(rb"CUPTI_ACTIVITY|StringIds|rocpd_", h.data)),
+    ),
+    FileFormat(
         "sqlite",
         "an SQLite database",
-        "`--store FILE` reads those of jobs. `nsys stats --report cuda_gpu_trace --format csv FILE` makes a "
-        "table of one of Nsight Systems, which `costmodel plan` reads.",
+        "`--store FILE` reads those of jobs.",
         lambda h: h.begins("sqlite format"),
     ),
     FileFormat(

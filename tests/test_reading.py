@@ -195,6 +195,7 @@ HEADS = {
     "tunableop": "Validator,PT_VERSION,2.6.0\n",
     "ncu": '==PROF== Connected\n"ID","Process ID","Kernel Name"\n',
     "nsys": "Start (ns),Duration (ns),CorrId,GrdX\n",
+    "rocprof": '"Kind","Agent_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n',
     "cutlass-profiler": "\n\nProblem,Provider,OperationKind,Operation\n",
     "git-lfs": "version https://git-lfs.github.com/spec/v1\n",
     "web-page": "<!DOCTYPE html><html>",
@@ -210,6 +211,7 @@ PACKED = {
     "packed": b"\x28\xb5\x2f\xfd" + b"\0" * 30,
     "picture": b"\x89PNG\r\n\x1a\n",
     "safetensors": (30).to_bytes(8, "little") + b'{"weight": {"dtype": "F16"}}',
+    "profiler-database": b"SQLite format 3\0 CREATE TABLE StringIds",
     "sqlite": b"SQLite format 3\0",
     "workbook": b"PK\x03\x04" + b"\0" * 30 + b"[Content_Types].xml",
 }

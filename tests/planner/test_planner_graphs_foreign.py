@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from kineto_traces import Machine, span, two_streams
 
@@ -255,37 +254,6 @@ def test_an_annotation_is_named_as_it_is_called(tmp_path: Path, name: str) -> No
     events = [span("user_annotation", name, 95, 400), *launched(device=0, stream=7)]
     path.write_text(json.dumps({"traceEvents": events}))
     assert kernels(read_kineto(path, name).graph) == 4
-
-
-NSYS = """\
-Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name
-1000000,52000,11,132,2,1,128,1,1,168,0.000,0.051,,,,,NVIDIA H100 80GB HBM3 (0),1,,7,ampere_sgemm_128x64_tn
-1060000,8000,12,,,,,,,,,,0.524,65.5,Device,Pageable,NVIDIA H100 80GB HBM3 (0),1,,7,[CUDA memcpy Device-to-Host]
-1070000,10000,13,264,1,1,256,1,1,32,0.000,0.000,,,,,NVIDIA H100 80GB HBM3 (0),1,,13,"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char *, 3>>(int, T2, T3)"
-1072000,1000,14,,,,,,,,,,0.000,0,Device,,NVIDIA H100 80GB HBM3 (0),1,,13,[CUDA memset]
-"""  # noqa: E501
-
-
-@pytest.mark.parametrize("before", ["", "Processing [report.sqlite] with [cuda_gpu_trace.py]...\n\n"])
-def test_a_table_of_nsys_is_read(tmp_path: Path, before: str) -> None:
-    path = tmp_path / "cuda_gpu_trace.csv"
-    path.write_text(before + NSYS)
-    found = plan(path, "sms=66")
-    graph = found.before.graph
-    assert graph.kinds.tolist() == [TaskKind.KERNEL, TaskKind.COPY, TaskKind.KERNEL, TaskKind.MEMSET]
-    np.testing.assert_allclose(graph.durations_s * 1e6, [52, 8, 2, 1])
-    assert (graph.blocks[0], graph.block_warps[0], graph.sms[0]) == (264, 4, 132)
-    assert graph.device is not None
-    assert graph.device.name == "NVIDIA H100 80GB HBM3"
-    assert found.inspection.counts == {"runs_inside_another": 1}
-    assert found.before.makespan_s == pytest.approx(73e-6)
-
-
-def test_a_table_of_nsys_that_is_damaged_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "cuda_gpu_trace.csv"
-    path.write_text(NSYS + " " * 200_000)
-    with pytest.raises(CostModelError, match="must be a table of `nsys stats`, but: field larger than"):
-        plan(path)
 
 
 def test_what_a_file_looks_like_is_said(tmp_path: Path) -> None:

@@ -44,7 +44,9 @@ _BESIDE = frozenset(
 _POLL = re.compile(r"Query|EventGetInfo")
 # Calls that neither start anything on a device nor wait for it.
 _LOOK = re.compile(r"Query|Get|Set|ElapsedTime|Exchange|IsCapturing|EventCreate|EventDestroy")
-_WAITS = re.compile(r"Synchronize|EventWait$|QueueFinish|HostSynchronize")
+_WAITS = re.compile(
+    r"Synchronize|EventWait$|QueueFinish|HostSynchronize|BlockUntilReady|block_until_ready|Await"
+)
 _WAITS_FOR_ALL = re.compile(r"(cuda|hip)Device|(cu|hip)Ctx")
 _MOST = 2**31
 
@@ -83,6 +85,20 @@ class Event(msgspec.Struct, gc=False):
     dur: Any = None
     id: Any = None
     args: Args = Args()
+
+
+def make_event(kind: str, name: Any, times: tuple[Any, Any], track: tuple[Any, Any], args: Args) -> Event:
+    """Make an event that takes a time, as other formats tell it.
+
+    Args:
+        kind: ``OPERATOR`` to ``WAIT``.
+        name: What was called, or ran.
+        times: Start and duration, microseconds.
+        track: Process and thread.
+        args: What else is known.
+    """
+    (ts, dur), (pid, tid) = times, track
+    return Event(ph="X", cat=kind, name=name, pid=pid, tid=tid, ts=ts, dur=dur, args=args)
 
 
 class DeviceProperties(NamedTuple):

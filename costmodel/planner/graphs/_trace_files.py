@@ -1,7 +1,5 @@
-"""Files of traces: Chrome's JSON, whole or damaged, and tables of ``nsys stats``."""
+"""Files of traces: Chrome's JSON, whole or damaged; tables and databases are read beside this."""
 
-import csv
-import io
 import json
 import re
 import zlib
@@ -13,25 +11,16 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._recorded_graph import FaultCounts
-from costmodel.planner.graphs._trace_events import (
-    COPY,
-    KERNEL,
-    MEMSET,
-    Args,
-    DeviceProperties,
-    Event,
-    Trace,
-    parse_number,
-    read_whole,
-)
+from costmodel.planner.graphs._trace_databases import read_database
+from costmodel.planner.graphs._trace_events import DeviceProperties, Event, Trace, read_whole
+from costmodel.planner.graphs._trace_tables import read_table
+from costmodel.planner.graphs._trace_xla import is_of_xla, read_xla
 from costmodel.reading import Stream, open_unpacked, refusing, say_looks
 
 _WHAT, _REMEDY = "a trace", "Record it with torch.profiler and export_chrome_trace."
 _CHUNK = 1 << 16
 # Where an event could begin; one that is damaged is left there.
 _OBJECT = re.compile(r'\{\s*"')
-_KIND_OF_NAME = (("[CUDA memcpy", COPY), ("[CUDA memset", MEMSET))
-_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 class _File(msgspec.Struct):
@@ -48,9 +37,11 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     Raises:
         CostModelError: The file cannot be opened, or holds no event.
     """
-    with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
-        data = _content(file, findings)
-    trace = _read_table(path, data) or _read_json(data, findings)
+    trace = read_database(path)
+    if trace is None:
+        with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
+            data = _content(file, findings)
+        trace = read_table(path, data) or _read_json(data, findings)
     if not trace.events:
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
@@ -80,6 +71,8 @@ def _read_json(data: bytes, findings: FaultCounts) -> Trace:
         return Trace(list(_salvaged(text, findings)), _devices(_after(text, '"deviceProperties"')))
     if isinstance(found, list):
         return Trace(found, {})
+    if is_of_xla(found.traceEvents):
+        return read_xla(data)
     ranks = found.distributedInfo if isinstance(found.distributedInfo, dict) else {}
     return Trace(found.traceEvents, _devices(found.deviceProperties), rank=read_whole(ranks.get("rank")))
 
@@ -154,52 +147,3 @@ def _event(found: Any) -> Event | None:
         return msgspec.convert(found, Event)
     except (msgspec.ValidationError, UnicodeError):  # halves of characters
         return None
-
-
-def _read_table(path: Path, data: bytes) -> Trace | None:
-    """Read a table of ``nsys stats --report cuda_gpu_trace --format csv``; None if it is none."""
-    head = data[:4096].decode("utf-8", errors="replace")
-    lines = head.splitlines()
-    first = next((i for i, line in enumerate(lines) if line.startswith(("Start (", '"Start ('))), None)
-    if first is None or "Duration (" not in lines[first] or "Name" not in lines[first]:
-        return None
-    text = data.decode("utf-8", errors="replace")
-    with refusing(path, "a table of `nsys stats`", "Export it again."):
-        table = csv.DictReader(io.StringIO("".join(text.splitlines(keepends=True)[first:])))
-        names, rows = table.fieldnames or (), list(table)
-    units = {name: name[name.find("(") + 1 : -1] for name in names if name.endswith(")")}
-    start, duration = (
-        next((name for name in units if name.startswith(begin)), "") for begin in ("Start (", "Duration (")
-    )
-    factors = [1e6 * _SECONDS.get(units.get(name, ""), 1e-9) for name in (start, duration)]
-    events, numbers = list[Event](), dict[str, int]()
-    for row in rows:
-        device = numbers.setdefault(row.get("Device") or "", len(numbers))
-        events.append(_row_event(row, device, row.get(start), row.get(duration), factors))
-    devices = {number: DeviceProperties(_device_name(name)) for name, number in numbers.items()}
-    return Trace(events, devices, has_host=False)
-
-
-def _row_event(row: dict[str, Any], device: int, start: Any, duration: Any, factors: list[float]) -> Event:
-    name = str(row.get("Name") or "")
-    kind = next((kind for begin, kind in _KIND_OF_NAME if name.startswith(begin)), KERNEL)
-    grid, block = (
-        [read_whole(row.get(f"{of}{axis}")) or 1 for axis in "XYZ"] if read_whole(row.get(f"{of}X")) else None
-        for of in ("Grd", "Blk")
-    )
-    stream = read_whole(row.get("Strm"))
-    args = Args(
-        correlation=row.get("CorrId"),
-        stream=stream,
-        device=device,
-        grid=grid,
-        block=block,
-        registers=row.get("Reg/Trd"),
-    )
-    ts, dur = (parse_number(value) * factor for value, factor in zip((start, duration), factors, strict=True))
-    return Event(ph="X", cat=kind, name=name, pid=device, tid=stream, ts=ts, dur=dur, args=args)
-
-
-def _device_name(text: str) -> str:
-    """``NVIDIA H200 (0)`` without its number."""
-    return re.sub(r"\s*\(\d+\)$", "", text)
