@@ -39,6 +39,11 @@ def write_machine_code(folder: Path, counted: Mapping[str, MachineCode]) -> Path
     return file
 
 
+def has_machine_code(dataset: Dataset) -> bool:
+    """Return whether it was counted what is in the kernels of a dataset."""
+    return dataset.file is not None and is_file(read_facts_folder(dataset) / MACHINE_CODE_NAME)
+
+
 def load_machine_code(dataset: Dataset) -> dict[str, MachineCode]:
     """Return what was counted of the kernels of a dataset, by candidate id; not those that were not compiled.
 
@@ -47,7 +52,7 @@ def load_machine_code(dataset: Dataset) -> dict[str, MachineCode]:
     """
     folder = read_facts_folder(dataset)
     file = folder / MACHINE_CODE_NAME
-    if not is_file(file):
+    if not has_machine_code(dataset):
         raise CostModelError(
             f"{folder} must have {MACHINE_CODE_NAME}, but has not. Count its kernels with "
             "experiments/compiled_stage/compile.py."

@@ -163,7 +163,8 @@ class Search:
         finished = study.get_trials(deepcopy=False, states=FINISHED)
         now = present_factors(study, [trial.number for trial in finished]).tolist()
         trials = tuple(Trial.of(each, space).times(by) for each, by in zip(finished, now, strict=True))
-        screened = getattr(sampler, "screened", 0) if space.size is None else space.size
+        size = space.whole.size
+        screened = getattr(sampler, "screened", 0) if size is None else size
         knowledge = sampler.knowledge
         provenance = Provenance(self._runner.description, knowledge, space.space_id, screened, len(trials))
         return SearchResult(space.platforms, sampler.objective, trials, provenance, drifts_of(study))

@@ -117,6 +117,15 @@ def check_known_latencies_are_those_measured(case: RunnerCase) -> None:
             assert known[platform.sms_granted][candidate.candidate_id] == measured.latency_s
 
 
+def check_machine_code_is_told_in_order(case: RunnerCase) -> None:
+    """What a compiler made of candidates is told of each, in order; it may be that nothing is known."""
+    with case.open() as runner:
+        found = runner.machine_code([*case.candidates, case.candidates[0]])
+        assert runner.machine_code([]) == []
+    assert len(found) == len(case.candidates) + 1
+    assert found[0] == found[-1]
+
+
 def check_description_is_one_line(case: RunnerCase) -> None:
     """The user is told on one line what measures."""
     with case.open() as runner:
@@ -145,6 +154,7 @@ RUNNER_CHECKS: tuple[Callable[[RunnerCase], None], ...] = (
     check_budgets_can_be_granted,
     check_space_holds_the_kernels_of_a_workload,
     check_known_latencies_are_those_measured,
+    check_machine_code_is_told_in_order,
     check_description_is_one_line,
     check_closing_ends_workers,
 )

@@ -190,7 +190,9 @@ def origin(provenance: Provenance) -> Iterator[str]:
     def told(fact: str) -> list[str]:
         return sorted({known[fact] for known in of_source.values() if fact in known})
 
-    measured = f"{provenance.n_measurements} candidates measured, {provenance.n_screened} screened"
+    counts = [f"{provenance.n_measurements} candidates measured", f"{provenance.n_screened} screened"]
+    counts[1:1] = [f"{count} compiled" for count in told("compiled")]
+    measured = ", ".join(counts)
     data = "".join(f", data {sha256[:12]}" for sha256 in told("dataset_sha256"))
     yield f"From: {measured}; costmodel {provenance.versions['costmodel']}{data}."
     for source, known in of_source.items():

@@ -1,7 +1,7 @@
 """What a search is told before it measures anything: by a model, a dataset that was named, or what ships."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from costmodel.dataset.table._dataset import Dataset
@@ -10,7 +10,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
 from costmodel.search.spaces._base import SearchSpace
-from costmodel.transfer.prediction._model import Model
+from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import NOTHING, Knowledge, best_recorded, from_model, known_from
 from costmodel.tuning._request import Prior
 from costmodel.tuning._shipped import ShippedDataset, shipped_for
@@ -25,6 +25,10 @@ class FamilyHistory(Protocol):
 
     def model(self, family: str) -> Model | None:
         """A model that has learned from them; None where one must be trained."""
+        ...
+
+    def compiled_model(self, family: str) -> Model | None:
+        """A model that has learned what a compiler makes of them; None where there is none."""
         ...
 
     def recorded(self, families: Sequence[str]) -> list[Dataset]:
@@ -43,6 +47,10 @@ class GivenHistory:
         return self.dataset
 
     def model(self, family: str) -> Model | None:
+        """None."""
+        return None
+
+    def compiled_model(self, family: str) -> Model | None:
         """None."""
         return None
 
@@ -70,6 +78,11 @@ class ShippedHistory:
         """The model of this family; None where the workload itself was measured, of which a new one knows."""
         found = shipped_for(family, self.workload)
         return None if found is None or self._is_in(found) else found.model()
+
+    def compiled_model(self, family: str) -> Model | None:
+        """The model of this family's compiled kernels; None where the workload itself was measured."""
+        found = shipped_for(family, self.workload)
+        return None if found is None or self._is_in(found) else found.compiled_model()
 
     def recorded(self, families: Sequence[str]) -> list[Dataset]:
         """The datasets of these families that have the workload."""
@@ -137,9 +150,29 @@ class PriorKnowledge:
             space: The space.
             is_only: Whether no other is searched: then a model that is given must know its kernels.
         """
+        return replace(self._known_of(space, is_only), compiled=self._known_of_compiled(space))
+
+    def _known_of_compiled(self, space: SearchSpace) -> Knowledge | None:
+        """What is known of compiled kernels of a space, if it is of a device with such machine code."""
+        model = self.prior.compiled
+        if model is None and self.prior.model is None and self.prior.learner is None:
+            model = self.history.compiled_model(space.family)
+        if model is None:
+            return None
+        loaded = model if isinstance(model, Model) else load_model(model)
+        if self.device.architecture not in {each.architecture for each in loaded.metadata.devices}:
+            return None
+        known = from_model(loaded, space.family, self._replayed)
+        return known if known.model is not None else None
+
+    @property
+    def _replayed(self) -> tuple[str, str] | None:
+        """Names of the replayed workload and device; None if kernels are measured."""
+        return (self.workload.name, self.device.name) if self.replayed else None
+
+    def _known_of(self, space: SearchSpace, is_only: bool) -> Knowledge:
         if self.prior.model is not None:
-            seen = (self.workload.name, self.device.name) if self.replayed else None
-            return from_model(self.prior.model, "" if is_only else space.family, seen)
+            return from_model(self.prior.model, "" if is_only else space.family, self._replayed)
         ready = self.history.model(space.family) if self.prior.learner is None else None
         if ready is not None:
             return from_model(ready, "", None)

@@ -41,11 +41,13 @@ class Knowledge:
         model: The model; None to start from nothing.
         columns: Names of the feature columns that it expects; None for those that the kernels have.
         facts: Description of the model and its training data, for the provenance of an answer.
+        compiled: A model that also reads what a compiler made of kernels; None to choose by decisions alone.
     """
 
     model: TransferModel | None = None
     columns: tuple[str, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=lambda: {"model": "scratch", "trained_on": "nothing"})
+    compiled: "Knowledge | None" = None
 
 
 def known_from(  # noqa: PLR0913 (what to learn, from what and how)

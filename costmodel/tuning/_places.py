@@ -15,6 +15,7 @@ from costmodel.collector.runners._replay import ReplayRunner
 from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.collector.runners._wrapped import RecordedRunner, WatchedRunner
+from costmodel.dataset._machine_code import has_machine_code, load_machine_code
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
@@ -222,9 +223,11 @@ def _open_replay(subject: Subject, place: Replay) -> ReplayRunner:
     workload = subject.name
     if place.dataset is None and workload not in workloads_in(None):
         _check_recorded(subject)
-    measurements = load_dataset(place.dataset, workloads=[workload]).to_measurements(workload)
+    dataset = load_dataset(place.dataset, workloads=[workload])
+    measurements = dataset.to_measurements(workload)
     chosen = _find_device(sorted({m.platform.device.name for m in measurements}), place.device)
-    return ReplayRunner(m for m in measurements if m.platform.device.name == chosen)
+    code = load_machine_code(dataset) if has_machine_code(dataset) else None
+    return ReplayRunner((m for m in measurements if m.platform.device.name == chosen), code)
 
 
 def _check_recorded(subject: Subject) -> None:

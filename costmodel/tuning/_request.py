@@ -127,6 +127,9 @@ class SearchSettings:
             ``costmodel.search.open_study``). None to keep it in memory.
         study_name: Prefix of the study names. Searches with the same name, space and goal share a study.
         seed: Seed of all random choices.
+        compiled_per_trial: Number of candidates to compile for each one that is measured, where a model of
+            compiled kernels is known (see ``Prior``): it chooses which of them are measured. 1 to compile
+            only what is measured. None for 4, or for half of the build processes if these are fewer than 8.
         measure_curves: On a device, also measure the chosen kernel at other SM budgets, and search the whole
             device for the kernel to compare it with. A replay has both without this option.
 
@@ -139,12 +142,15 @@ class SearchSettings:
     study: str | None = None
     study_name: str = "tune"
     seed: int = 0
+    compiled_per_trial: int | None = None
     measure_curves: bool = False
 
     def __post_init__(self) -> None:
         """Check everything that needs no file."""
         check_seed(self.seed)
         check_whole("screened", self.screened, 1)
+        if self.compiled_per_trial is not None:
+            check_whole("compiled_per_trial", self.compiled_per_trial, 1)
         if self.stop_gain is not None:
             check_share("stop_gain", self.stop_gain)
 
@@ -167,6 +173,9 @@ class Prior:
             devices, ``known-elsewhere``; for sources other than MetaSchedule, only if it has at least half of
             them.
         keep_twins_apart: In a replay, also learn this workload from near-twins of the device.
+        compiled: Trained model, or its file, that reads what a compiler made of kernels, and chooses among
+            those that were compiled. It is used on devices of the architectures that it learned from. None
+            for that of ``pretrain``, on a GPU and for workloads that were not measured.
 
     Raises:
         CostModelError: Both a model and a history are given.
@@ -177,6 +186,7 @@ class Prior:
     start_from: DatasetLike | None = None
     learner: str | None = None
     keep_twins_apart: bool = False
+    compiled: Model | Path | str | None = None
 
     def __post_init__(self) -> None:
         """Check that knowledge comes from one place."""

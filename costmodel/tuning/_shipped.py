@@ -18,7 +18,7 @@ from costmodel.reading import is_file
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import learner_for
-from costmodel.tuning._training import train
+from costmodel.tuning._training import train, train_compiled
 from costmodel.version import __version__
 
 MODELS_VARIABLE = "COSTMODEL_MODELS"
@@ -36,6 +36,8 @@ _LEARNED_FROM = (
 # than many of a few; training takes a minute or two, which no search waits for (experiments/sampled_pool).
 _TAUGHT_BY = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
 _LEARNER_OF_MANY = "committee"
+# The dataset that tells what a compiler made of the kernels of another one's families.
+_COMPILED = {"sm-budgets": "sampled-sm-budgets"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,17 @@ class ShippedDataset:
     def model_file(self) -> Path:
         """File of the model that ``pretrain`` trains on it."""
         return models_folder() / f"{self.name}.costmodel"
+
+    @property
+    def compiled_file(self) -> Path:
+        """File of the model of compiled kernels that ``pretrain`` trains."""
+        return models_folder() / f"{self.name}-compiled.costmodel"
+
+    @property
+    def compiled(self) -> str | None:
+        """Name of the dataset that the model of compiled kernels learns from; None where there is none."""
+        name = _COMPILED.get(self.name)
+        return name if name and _is_installed(name) else None
 
     @property
     def taught_by(self) -> tuple[str, ...]:
@@ -80,16 +93,25 @@ class ShippedDataset:
 
     def model(self) -> Model | None:
         """Load the model of ``pretrain``; None if there is none for these measurements and this version."""
-        if not is_file(self.model_file):
-            return None
-        model = load_model(self.model_file)
-        about = model.metadata
-        is_current = (
-            about.versions.get("costmodel") == __version__
-            and about.dataset_sha256 == self.sha256
-            and {column.name for column in COLUMNS} <= set(about.columns)
-        )
-        return model if is_current else None
+        return _current(self.model_file, self.sha256)
+
+    def compiled_model(self) -> Model | None:
+        """Load the model of compiled kernels of ``pretrain``; None likewise."""
+        return None if self.compiled is None else _current(self.compiled_file, hash_dataset(self.compiled))
+
+
+def _current(file: Path, sha256: str) -> Model | None:
+    """The model in a file, if it is of this version and learned from measurements with this hash."""
+    if not is_file(file):
+        return None
+    model = load_model(file)
+    about = model.metadata
+    is_current = (
+        about.versions.get("costmodel") == __version__
+        and about.dataset_sha256 == sha256
+        and {column.name for column in COLUMNS} <= set(about.columns)
+    )
+    return model if is_current else None
 
 
 def models_folder() -> Path:
@@ -142,14 +164,15 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
 
     Each model uses the learner that ``tune`` would choose for such kernels, and replaces an existing model in
     ``models_folder``. That for TVM's kernels is a ``committee``, which learns from ``wide-sm-budgets`` and
-    ``sampled-sm-budgets``, where these and ``sm-budgets`` are installed. ``h100-sm-budgets`` is left out if
-    the larger ``sm-budgets`` is installed.
+    ``sampled-sm-budgets``, where these and ``sm-budgets`` are installed; another one learns from the machine
+    code of the kernels of ``sampled-sm-budgets``. ``h100-sm-budgets`` is left out if the larger
+    ``sm-budgets`` is installed.
 
     Args:
         seed: Seed of the learners' random choices.
 
     Returns:
-        The models, by name of their dataset.
+        The models, by name of their dataset; that of compiled kernels by this name and ``-compiled``.
 
     Raises:
         CostModelError: A file cannot be written.
@@ -163,6 +186,10 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
         model = train(data, learner, seed=seed)
         model.save(each.model_file)
         found[each.name] = replace(model, path=each.model_file)
+        if each.compiled:
+            model = train_compiled(load_dataset(each.compiled), _LEARNER_OF_MANY, seed=seed)
+            model.save(each.compiled_file)
+            found[each.compiled_file.stem] = replace(model, path=each.compiled_file)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arguments import check_kind, check_seed, check_texts, check_whole
+from costmodel.dataset._machine_code import load_machine_code
 from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.dataset.splits._make import SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -95,6 +96,27 @@ def train(
         versions=software_versions(),
     )
     return Model(model, metadata, held_out_tasks=tasks if len(tasks) else None)
+
+
+def train_compiled(data: Dataset, learner: str, *, seed: int = 0) -> Model:
+    """Train a model that reads what a compiler made of kernels, on all of a dataset of which that is known.
+
+    Args:
+        data: Measurements of kernels whose machine code was counted.
+        learner: Name of a learner (see ``make_model``).
+        seed: Seed of the learner's random choices.
+
+    Raises:
+        CostModelError: Nothing is known of the machine code of the dataset's kernels.
+    """
+    code = load_machine_code(data)
+    rows = LearningRows.of(data, compiled=code)
+    known = np.array([each in code for each in data.columns.ids])[rows.rows["candidate"].to_numpy()]
+    model = rows.fit(make_model(learner, rows.features.columns, seed), np.flatnonzero(known))
+    learned = _learned_from(data, rows, known)
+    return Model(
+        model, msgspec.structs.replace(learned, learner=learner, seed=seed, versions=software_versions())
+    )
 
 
 def _held_out(rows: LearningRows, names: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

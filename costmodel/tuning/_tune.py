@@ -21,6 +21,7 @@ from costmodel.search._trial import Trial
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._model import ModelSampler
 from costmodel.search.spaces._base import SearchSpace
+from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.transfer.prediction._model import Model
 from costmodel.tuning._findings import (
     CHOSEN,
@@ -32,6 +33,7 @@ from costmodel.tuning._findings import (
 )
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history
+from costmodel.tuning._knowledge import Knowledge
 from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
 from costmodel.tuning._read_first import read_first
 from costmodel.tuning._request import Goal, Prior, SearchSettings
@@ -40,7 +42,8 @@ from costmodel.tuning._subject import Subject, subject_of
 
 # Beside three others on an H100, the kernel that won was at worst 8 % behind the best.
 _FINALISTS = 3
-
+# Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
+_COMPILED = 4
 
 _LIBRARY = "library"  # the source that all others are compared with
 # Further SM budgets to measure for the latency curve of a single budget, as far as a device grants them.
@@ -144,9 +147,9 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
         open_history(request.prior, replayed_dataset(request.place), asked, on, replayed=replayed),
         request.settings.seed,
     )
-    samplers = {
-        name: _make_sampler(request, space, known, is_only=len(names) == 1) for name, space in spaces.items()
-    }
+    is_only = len(names) == 1
+    told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
+    samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
     known_best = known.best_recorded(spaces.values(), platforms)
     read = []
     if not replayed:
@@ -165,7 +168,8 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     elif len(platforms) > 1:
         curves = searched_curves(result, ranges)
     elif request.settings.measure_curves:
-        curves = _measure_curves(runner, samplers[result.best.candidate.source], result, request)
+        name = result.best.candidate.source
+        curves = _measure_curves(runner, spaces[name], told[name], result, request)
     free = None if goal.free_sms is None else result.free_sms(goal.free_sms)
     is_ours = not replayed and not isinstance(request.place, Runner)
     left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
@@ -175,11 +179,28 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     return TuneResult(result, ranges, most, free, curves, left_out, tuple(remarks), searches)
 
 
-def _make_sampler(
-    request: _Request, space: SearchSpace, known: PriorKnowledge, *, is_only: bool
-) -> ModelSampler:
-    """Make the sampler of one source."""
-    told = known.known_of(space, is_only=is_only)
+def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: Knowledge) -> ModelSampler:
+    """Make the sampler of one source.
+
+    Where a model of compiled kernels is known, it chooses from a shortlist that is compiled, as far as the
+    runner can tell what became of it.
+    """
+    sampler = _sampler(request, space, known)
+    # More builds for each measurement than this would keep the device waiting (experiments/compiled_stage).
+    ahead = request.settings.compiled_per_trial or min(_COMPILED, runner.in_flight // 2)
+    if known.compiled is None or ahead <= 1:
+        return sampler
+    shortlist = sampler.shortlist(ahead * request.trials)
+    compiled = CompiledSpace(space, shortlist, runner.machine_code)
+    with Progress("compiling", len(shortlist)):
+        count = len(compiled)
+    if not count:
+        return sampler
+    facts = {**known.facts, "compiled": str(count), "compiled_model": known.compiled.facts["model"]}
+    return _sampler(request, compiled, replace(known.compiled, facts=facts))
+
+
+def _sampler(request: _Request, space: SearchSpace, told: Knowledge) -> ModelSampler:
     return ModelSampler(
         space.in_columns(told.columns),
         told.model,
@@ -239,20 +260,21 @@ def _find_choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callabl
 
 
 def _measure_curves(
-    runner: Runner, sampler: ModelSampler, result: SearchResult, request: _Request
+    runner: Runner, space: SearchSpace, known: Knowledge, result: SearchResult, request: _Request
 ) -> list[BudgetCurve]:
     """Measure latency over SM budgets on the device.
 
     The whole-device choice is the kernel that the same search finds on the whole device.
     """
     (here,), whole = result.platforms, runner.platform()
-    again = ModelSampler(sampler.space.on(whole), sampler.model, screened=sampler.screened, seed=sampler.seed)
     platforms = {whole.sms_granted: whole, here.sms_granted: here}
     for sms in _CURVE_BUDGETS:
         with suppress(CostModelError):  # a budget that cannot be granted here
             platform = runner.platform(sms)
             platforms.setdefault(platform.sms_granted, platform)
-    unkept = replace(request, settings=replace(request.settings, study=None), on_trial=None)
+    settings = replace(request.settings, study=None)
+    unkept = replace(request, goal=Goal(), settings=settings, on_trial=None)
+    again = _make_sampler(unkept, runner, space.on(whole), known)
     (search,) = _run_searches(runner, [again], unkept)
     chosen = {WHOLE_CHOICE: search.result.best.candidate, CHOSEN: result.best.candidate}
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]

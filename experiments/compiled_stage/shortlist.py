@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +25,11 @@ from costmodel.evaluation._sides import join
 from costmodel.files import write_json
 from costmodel.kernels._machine_code import MachineCode
 from costmodel.learners._base import Prediction
-from costmodel.transfer import LearningRows, make_model
-from costmodel.transfer._base import TransferModel
+from costmodel.records._identity import content_id
+from costmodel.records._platform import Device
+from costmodel.transfer import LearningRows, load_model, make_model
+from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer.prediction._model import Model
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "sampled_pool"))
@@ -73,10 +77,6 @@ def judge(part: str, seeds: int, kept: Path | None) -> EvaluationReport:
     judged, code = compiled(part)
     data = LearningRows.of(judged, compiled=code)
     decided = LearningRows.of(judged)
-    learned = [compiled(each) for each in LEARNED[part]]
-    history = LearningRows.of(
-        join([each for each, _ in learned]), compiled={k: v for _, found in learned for k, v in found.items()}
-    )
     rows = data.rows.assign(whole_device=select_whole_device(data.rows))
     everything = np.arange(len(rows))
     results = Results()
@@ -86,7 +86,7 @@ def judge(part: str, seeds: int, kept: Path | None) -> EvaluationReport:
     for seed in range(seeds):
         start = time.perf_counter()
         before = decided.predict(DECIDED.fitted(seed, kept).model, everything)
-        after = data.predict(_fitted(history, data, seed), everything)
+        after = data.predict(fitted(part, seed, kept).model, everything)
         for name, prediction in _choices(before, after, rows, stack_bytes).items():
             results.tasks.extend({**task, "run": seed} for task in judge_tasks(name, prediction, rows))
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
@@ -95,10 +95,29 @@ def judge(part: str, seeds: int, kept: Path | None) -> EvaluationReport:
     return EvaluationReport(tasks, "sampled pool, compiled", seconds, baseline=next(iter(seconds)))
 
 
-def _fitted(history: LearningRows, data: LearningRows, seed: int) -> TransferModel:
-    assert history.features.columns == data.features.columns
-    model = make_model("committee", history.features.columns, seed)
-    return history.fit(model, np.arange(len(history.rows)))
+def fitted(part: str, seed: int, kept: Path | None) -> Model:
+    """The model of compiled kernels that a part is judged with; out of the folder of those kept, if there."""
+    name = content_id("committee", "compiled", list(LEARNED[part]), seed)
+    file = kept / f"{name}.costmodel" if kept else None
+    if file is not None and file.exists():
+        return load_model(file)
+    history, devices = history_of(part)
+    columns = history.features.columns
+    model = history.fit(make_model("committee", columns, seed), np.arange(len(history.rows)))
+    found = Model(model, ModelMetadata(columns=tuple(column.name for column in columns), devices=devices))
+    if file is not None:
+        found.save(file)
+    return found
+
+
+@lru_cache(maxsize=1)
+def history_of(part: str) -> tuple[LearningRows, tuple[Device, ...]]:
+    """What the model of compiled kernels learns from, and the GPUs."""
+    learned = [compiled(each) for each in LEARNED[part]]
+    data = join([each for each, _ in learned])
+    code = {k: v for _, found in learned for k, v in found.items()}
+    devices = {platform.device.name: platform.device for platform in data.platforms}
+    return LearningRows.of(data, compiled=code), tuple(devices.values())
 
 
 def _choices(

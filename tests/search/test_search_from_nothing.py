@@ -12,9 +12,9 @@ from optuna.trial import TrialState
 from costmodel.learners._scaler import Scaler
 from costmodel.search import DeclaredSpace, ModelSampler, RandomOrderSampler
 from costmodel.search._gaussian_process import GaussianProcess, _loss
-from costmodel.search.samplers._feasibility import Feasibility
 from costmodel.search.samplers._from_nothing import FromNothing
 from costmodel.search.samplers._history import History
+from costmodel.search.samplers._prediction import Feasibility
 
 pytestmark = pytest.mark.white_box
 optuna.logging.set_verbosity(optuna.logging.WARNING)

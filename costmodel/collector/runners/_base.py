@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import msgspec
 
 from costmodel.errors import CostModelError
+from costmodel.kernels._machine_code import MachineCode
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, measurement_key
 from costmodel.records._platform import Platform
@@ -146,6 +147,13 @@ class Runner(ABC):
             sources: Names of the sources whose kernels count. Default: all.
         """
         return None
+
+    def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        """Return what a compiler made of each candidate, in order, without measuring any.
+
+        None for one that cannot be built, and for all where kernels have no machine code that can be read.
+        """
+        return [None] * len(candidates)
 
     @abstractmethod
     def measure(

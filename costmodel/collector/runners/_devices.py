@@ -2,12 +2,15 @@
 
 import os
 import threading
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from costmodel.collector.device._job import DeviceSetup
 from costmodel.collector.runners._device_runner import DeviceRunner
 from costmodel.collector.runners._mps import MpsDaemon, check_shared_daemon, percentage_of
 from costmodel.errors import MissingExtraError
+from costmodel.kernels._machine_code import MachineCode, machine_code
+from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform
 
 
@@ -33,6 +36,21 @@ class CudaRunner(DeviceRunner):
     isolation = "green_context"
     _daemon: MpsDaemon | None = None
     _starting = threading.Lock()
+
+    def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        """Build the candidates, in parallel, and count what is in each; measuring them builds none again.
+
+        A builder on a host without a driver leaves the machine code of TVM's kernels to whoever loads them:
+        where that shows of the first ones, no others are built.
+        """
+        first, others = candidates[: self.in_flight], candidates[self.in_flight :]
+        found = self._count(first)
+        return found + (self._count(others) if any(found) else [None] * len(others))
+
+    def _count(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        self.prefetch(candidates)
+        libraries = [self._builders.built(each)[0].library for each in candidates]
+        return [machine_code(each.read_bytes()) if each else None for each in libraries]
 
     def close(self) -> None:
         """End the workers, then the MPS daemon, and delete temporary files."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError, did_you_mean
+from costmodel.kernels._machine_code import MachineCode
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome, measurement_key
 from costmodel.records._platform import Isolation, Platform
@@ -26,12 +27,16 @@ class ReplayRunner(Runner):
     Args:
         measurements: The records. Measurements made alongside co-runners are left out. If a key occurs twice,
             the last record is served.
+        machine_code: What a compiler made of the kernels, by candidate id. Default: nothing is known of it.
 
     Raises:
         CostModelError: If no measurement was made alone, or the measurements are of several devices.
     """
 
-    def __init__(self, measurements: Iterable[Measurement]) -> None:
+    def __init__(
+        self, measurements: Iterable[Measurement], machine_code: Mapping[str, MachineCode] | None = None
+    ) -> None:
+        self._machine_code = machine_code or {}
         self._recorded = {m.key: m for m in measurements if not m.co_runners}
         platforms = {m.platform.platform_id: m.platform for m in self._recorded.values()}
         devices = {platform.device.name: platform.device for platform in platforms.values()}
@@ -135,6 +140,10 @@ class ReplayRunner(Runner):
             for sms in self.budgets
         }
         return {sms: latencies for sms, latencies in known.items() if latencies}
+
+    def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        """Return what is known of each candidate, in order."""
+        return [self._machine_code.get(each.candidate_id) for each in candidates]
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._watched_service import WatchedService
+from costmodel.kernels._machine_code import MachineCode
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, Measurement, Outcome, measurement_key
 from costmodel.records._platform import Platform
@@ -91,6 +92,10 @@ class WrappedRunner(Runner):
     ) -> Mapping[int, Mapping[str, float]] | None:
         """Return the latencies that the other runner knows without measuring."""
         return self._runner.known_latencies(workload, sources=sources)
+
+    def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        """Let the other runner compile the candidates."""
+        return self._runner.machine_code(candidates)
 
     def measure(
         self, candidates: Sequence[Candidate], platform: Platform, *, visit: int = 0
@@ -212,6 +217,10 @@ class WatchedRunner(WrappedRunner):
             with self._service.burst():
                 measured += self._runner.measure([candidate], platform, visit=visit)
         return [each if each.outcome in _NOT_RUN else _beside(each) for each in measured]
+
+    def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
+        """Nothing: a kernel is built when it is measured."""
+        return [None] * len(candidates)
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
         """Nothing: a kernel is built when it is measured."""

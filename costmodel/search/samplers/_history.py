@@ -70,6 +70,11 @@ class History:
     excess: FloatArray | None = None
 
     @classmethod
+    def nothing(cls, budgets: int) -> Self:
+        """What is known before any trial at so many SM budgets."""
+        return cls((), np.empty((0, budgets)), np.empty(0))
+
+    @classmethod
     def of(cls, study: Study, space: SearchSpace, *, below: int | None = None) -> Self:
         """What the study says.
 

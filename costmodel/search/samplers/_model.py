@@ -1,7 +1,8 @@
 """The sampler that proposes configs by a transfer model."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -170,6 +171,27 @@ class ModelSampler(SpaceSampler):
         untried = scored.untried(scored.history.tried | self._skipped)
         return float(1.0 - np.exp(-scored.improvement[untried].max(initial=0.0)))
 
+    def shortlist(self, count: int) -> list[Candidate]:
+        """Return candidates to look at more closely before anything is measured.
+
+        They are chosen together, as a batch is: the best ones of a large space are near-copies.
+
+        Args:
+            count: Number of candidates; fewer are returned if the space has no more valid ones.
+        """
+        nothing = History.nothing(len(self.space.platforms))
+        scored = self._scored_after(nothing)
+        first, others = np.split(scored.untried(frozenset()), [1])
+        hoped = replace(nothing, pending=tuple(scored.drawn.configs[int(row)] for row in first))
+        together = self._choose_batch(scored, hoped, others, count)
+        left = others[~np.isin(others, together)]
+        found: dict[str, Candidate] = {}
+        for _, candidate in self._valid(scored, [*first, *together, *left], frozenset()):
+            found.setdefault(candidate.candidate_id, candidate)
+            if len(found) == count:
+                break
+        return list(found.values())
+
     def choose(self, study: Study, trial: FrozenTrial, history: History) -> Config:
         """Choose the config to measure next, and store its prediction with the trial."""
         scored = self._scored_after(history)
@@ -260,13 +282,15 @@ class ModelSampler(SpaceSampler):
         """Rows that go well with what is pending; chosen together once, and again if more is asked for."""
         left = set(untried.tolist())
         if not any(row in left for row in scored.batch):
-            scored.batch = self._choose_batch(scored, history, untried)
+            scored.batch = self._choose_batch(scored, history, untried, _AT_ONCE)
         for row in scored.batch:
             if row in left:
                 yield row
 
-    def _choose_batch(self, scored: ScoredConfigs, history: History, untried: Positions) -> list[int]:
-        """Rows that are best after what is pending was found to be as fast as predicted."""
+    def _choose_batch(
+        self, scored: ScoredConfigs, history: History, untried: Positions, count: int
+    ) -> list[int]:
+        """Up to ``count`` rows that are best after what is pending was found to be as fast as predicted."""
         known = history.essence(_MOST_LEARNED)
         X, excess = self.space.features(history.pending), known.excess
         believed = np.exp(scored.predictor.log_latency(X))
@@ -277,11 +301,11 @@ class ModelSampler(SpaceSampler):
         predictor = self._prior.condition_on(X, np.concatenate([known.latency_s, believed]), excess)
         likely = predictor.log_feasible(scored.drawn.features[untried]) >= _LIKELY
         untried = untried[likely] if likely.any() else untried
-        chosen = predictor.shortlist(scored.drawn.features[untried], _AT_ONCE, self.seed)
+        chosen = predictor.shortlist(scored.drawn.features[untried], count, self.seed)
         return [int(row) for row in untried[chosen]]
 
     def _valid(
-        self, scored: ScoredConfigs, rows: Iterator[int] | Positions, tried: frozenset[str]
+        self, scored: ScoredConfigs, rows: Iterable[int], tried: frozenset[str]
     ) -> Iterator[tuple[int, Candidate]]:
         """Those of these rows that are valid and stand for no config that was tried."""
         for row in rows:

@@ -88,6 +88,11 @@ class SearchSpace(ABC):
         """Number of configs if all of them are drawn at once; None if there are too many."""
 
     @property
+    def whole(self) -> "SearchSpace":
+        """The space that this one is a part of. Default: itself."""
+        return self
+
+    @property
     @abstractmethod
     def distributions(self) -> Mapping[str, BaseDistribution]:
         """Optuna distribution of each parameter that may occur."""

@@ -12,6 +12,7 @@ from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._extract import extract
 from costmodel.features._table import in_columns
+from costmodel.kernels._machine_code import MachineCode
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Platform
@@ -19,7 +20,10 @@ from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace, sugg
 
 
 def features_on(
-    platforms: Sequence[Platform], candidates: Sequence[Candidate], columns: Sequence[str] | None
+    platforms: Sequence[Platform],
+    candidates: Sequence[Candidate],
+    columns: Sequence[str] | None,
+    compiled: Mapping[str, MachineCode] | None = None,
 ) -> FloatArray:
     """``(n, b, d)`` features of each candidate on each platform, as ``extract`` gives them.
 
@@ -27,12 +31,13 @@ def features_on(
         platforms: The b platforms.
         candidates: The n candidates, of one kind of workload.
         columns: Names of the d columns; those that the candidates have if None.
+        compiled: What a compiler made of the candidates, see ``extract``.
 
     Raises:
         CostModelError: The columns are not of such kernels.
     """
     count = len(candidates)
-    tables = [extract(candidates, [platform] * count) for platform in platforms]
+    tables = [extract(candidates, [platform] * count, compiled=compiled) for platform in platforms]
     return np.stack([in_columns(table, columns) for table in tables], axis=1)
 
 

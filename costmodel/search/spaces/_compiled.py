@@ -1,0 +1,147 @@
+"""The stage between screening and measuring: some configs of a space, with what a compiler made of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from optuna import Trial
+from optuna.distributions import BaseDistribution
+
+from costmodel.arrays import FloatArray
+from costmodel.kernels._machine_code import MachineCode
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._platform import Platform
+from costmodel.search.spaces._base import DrawnConfigs, Param, SearchSpace
+from costmodel.search.spaces._pool import features_on
+
+# Gives what a compiler made of each candidate, in order; None for one that cannot be built.
+Compile = Callable[[Sequence[Candidate]], Sequence[MachineCode | None]]
+
+
+class CompiledSpace(SearchSpace):
+    """A shortlist of another space whose candidates are compiled, so that features tell what became of them.
+
+    Its configs are those of the other space, and so are their parameters and the studies that search it. It
+    draws those of the shortlist that could be built. What else a study measured is compiled when its features
+    are asked for.
+
+    Args:
+        space: The other space.
+        shortlist: Candidates of it.
+        compile: Compiles candidates.
+        columns: Names of the feature columns, such as those that a model expects. Default: the columns of the
+            candidates.
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        shortlist: Sequence[Candidate],
+        compile: Compile,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        self._space = space
+        self.platforms: tuple[Platform, ...] = space.platforms
+        self._shortlist, self._compile, self._columns = shortlist, compile, columns
+        self._code: dict[str, MachineCode | None] = {}
+
+    @cached_property
+    def built(self) -> list[Candidate]:
+        """Candidates of the shortlist that could be built, in order."""
+        code = self._compiled(self._shortlist)
+        return [each for each in self._shortlist if code[each.candidate_id] is not None]
+
+    def __len__(self) -> int:
+        return len(self.built)
+
+    @property
+    def family(self) -> str:
+        """Family of the other space."""
+        return self._space.family
+
+    def holds(self, candidate: Candidate) -> bool:
+        """Return whether a candidate is of the other space."""
+        return self._space.holds(candidate)
+
+    @property
+    def space_id(self) -> str:
+        """Content address of the other space: a study goes on whatever is on the shortlist."""
+        return self._space.space_id
+
+    @property
+    def whole(self) -> SearchSpace:
+        """The other space."""
+        return self._space
+
+    @property
+    def size(self) -> int:
+        """Number of candidates that could be built."""
+        return len(self.built)
+
+    @property
+    def distributions(self) -> Mapping[str, BaseDistribution]:
+        """Distributions of the other space."""
+        return self._space.distributions
+
+    @property
+    def starts(self) -> Sequence[Config]:
+        """Starts of the other space."""
+        return self._space.starts
+
+    def suggest(self, trial: Trial) -> Config:
+        """Return the config that a trial proposes."""
+        return self._space.suggest(trial)
+
+    def params(self, config: Config) -> dict[str, Param]:
+        """Return the parameters of a config in the other space."""
+        return self._space.params(config)
+
+    def config(self, params: Mapping[str, Any]) -> Config:
+        """Return the config with these parameters in the other space."""
+        return self._space.config(params)
+
+    def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
+        """Return all candidates that could be built, in order."""
+        return self._all
+
+    def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
+        """Return no configs: ``draw`` returns all of them."""
+        return []
+
+    def features(self, configs: Sequence[Config]) -> FloatArray:
+        """Return ``(n, b, d)`` features of configs of the other space; those not compiled yet are."""
+        return self._features([self._space.candidate(config) for config in configs])
+
+    def candidate(self, config: Config) -> Candidate:
+        """Return the candidate of a config of the other space."""
+        return self._space.candidate(config)
+
+    def on(self, *platforms: Platform) -> "CompiledSpace":
+        """Return the same shortlist on other platforms; nothing is compiled again."""
+        return self._with(self._space.on(*platforms), self._columns)
+
+    def in_columns(self, columns: Sequence[str] | None) -> "CompiledSpace":
+        """Return the same shortlist with other feature columns; nothing is compiled again."""
+        return self._with(self._space, columns)
+
+    def _with(self, space: SearchSpace, columns: Sequence[str] | None) -> "CompiledSpace":
+        other = CompiledSpace(space, self._shortlist, self._compile, columns)
+        other._code = self._code
+        return other
+
+    @cached_property
+    def _all(self) -> DrawnConfigs:
+        return DrawnConfigs([each.config for each in self.built], self._features(self.built))
+
+    def _features(self, candidates: Sequence[Candidate]) -> FloatArray:
+        code = self._compiled(candidates)
+        known = {id_: each for id_, each in code.items() if each is not None}
+        return features_on(self.platforms, candidates, self._columns, known)
+
+    def _compiled(self, candidates: Sequence[Candidate]) -> Mapping[str, MachineCode | None]:
+        """What was made of each candidate, by its id; each is compiled once."""
+        missing = [each for each in candidates if each.candidate_id not in self._code]
+        for each, code in zip(missing, self._compile(missing) if missing else (), strict=True):
+            self._code[each.candidate_id] = code
+        return self._code
