@@ -20,7 +20,15 @@ from costmodel.dataset._machine_code import load_machine_code
 from costmodel.dataset.splits._folds import select_whole_device
 from costmodel.evaluation import EvaluationReport
 from costmodel.evaluation._cross_validate import Results, table_of
-from costmodel.evaluation._judge import RANDOM, WHOLE_DEVICE, judge_tasks, tested_tasks, whole_device_latency
+from costmodel.evaluation._judge import (
+    RANDOM,
+    WHOLE_DEVICE,
+    FewShot,
+    judge_tasks,
+    measure_in_turn,
+    tested_tasks,
+    whole_device_latency,
+)
 from costmodel.evaluation._sides import join
 from costmodel.files import write_json
 from costmodel.kernels._machine_code import MachineCode
@@ -34,13 +42,16 @@ from costmodel.transfer.prediction._model import Model
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[1] / "sampled_pool"))
 from budgets import with_rows
-from judge import FRESH, POOL, Recipe, as_markdown, described, part_of_pool
+from judge import FRESH, POOL, Recipe, as_markdown, described, part_of_pool, shots_as_markdown
 from kit.results import rounded
 
 DECIDED = Recipe("committee", ("wide-sm-budgets", "sampled-sm-budgets"))
-# What the model of machine code learns from: the pool's parts but the one that is judged.
+LEARNER = "committee"  # that knows machine code, too
+# What it learns from: the pool's parts but the one that is judged.
 LEARNED = {"choose": ("learn", "report"), "fresh": ("learn", "choose", "report")}
 SHORTLISTS = (4, 8, 16)
+# Of all kernels, by what knows decisions alone and by what knows machine code.
+MEASURED = FewShot((0, 1, 2, 4))
 STACK_BYTES = 64.0  # of a thread, above which the simplest rule takes no kernel
 
 
@@ -49,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     report = judge(args.part, args.seeds, args.models)
     found = {"part": args.part, "learned_from": LEARNED[args.part], **described(report)}
-    print(as_markdown(found))
+    print(as_markdown(found), shots_as_markdown(found), sep="\n\n")
     if args.json:
         write_json(args.json, rounded(found, 4))
 
@@ -78,32 +89,47 @@ def judge(part: str, seeds: int, kept: Path | None) -> EvaluationReport:
     data = LearningRows.of(judged, compiled=code)
     decided = LearningRows.of(judged)
     rows = data.rows.assign(whole_device=select_whole_device(data.rows))
-    everything = np.arange(len(rows))
-    results = Results()
-    results.add_references(list(tested_tasks(rows)), whole_device_latency(rows), None, np.zeros(len(rows)))
+    everything, tasks = np.arange(len(rows)), list(tested_tasks(rows))
+    results, draws = Results(), np.zeros(len(rows))
+    results.add_references(tasks, whole_device_latency(rows), MEASURED, draws)
     seconds: dict[str, float] = {}
     stack_bytes = _stack_bytes(judged, code)
     for seed in range(seeds):
         start = time.perf_counter()
-        before = decided.predict(DECIDED.fitted(seed, kept).model, everything)
-        after = data.predict(fitted(part, seed, kept).model, everything)
+        models = {
+            "nothing compiled": (decided, DECIDED.fitted(seed, kept).model),
+            "all compiled": (data, fitted(part, seed, kept).model),
+        }
+        before, after = (of.predict(model, everything) for of, model in models.values())
         for name, prediction in _choices(before, after, rows, stack_bytes).items():
             results.tasks.extend({**task, "run": seed} for task in judge_tasks(name, prediction, rows))
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+        for name, (of, model) in models.items():
+            for task in tasks:
+                X, latency_s = of.features[task.at], task.latency_s
+                turns = measure_in_turn(model, model.adapt, X, latency_s, plan=MEASURED, draws=draws[task.at])
+                results.add_shots(name, seed, task, turns)
         print(f"seed {seed}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    tasks = table_of(results.tasks, [RANDOM, WHOLE_DEVICE, *seconds])
-    return EvaluationReport(tasks, "sampled pool, compiled", seconds, baseline=next(iter(seconds)))
+    names = [RANDOM, WHOLE_DEVICE, *seconds]
+    return EvaluationReport(
+        table_of(results.tasks, names),
+        "sampled pool, compiled",
+        seconds,
+        baseline=next(iter(seconds)),
+        shots=table_of(results.shots, names),
+        few_shot=MEASURED,
+    )
 
 
 def fitted(part: str, seed: int, kept: Path | None) -> Model:
     """The model of compiled kernels that a part is judged with; out of the folder of those kept, if there."""
-    name = content_id("committee", "compiled", list(LEARNED[part]), seed)
+    name = content_id(LEARNER, "compiled", list(LEARNED[part]), seed)
     file = kept / f"{name}.costmodel" if kept else None
     if file is not None and file.exists():
         return load_model(file)
     history, devices = history_of(part)
     columns = history.features.columns
-    model = history.fit(make_model("committee", columns, seed), np.arange(len(history.rows)))
+    model = history.fit(make_model(LEARNER, columns, seed), np.arange(len(history.rows)))
     found = Model(model, ModelMetadata(columns=tuple(column.name for column in columns), devices=devices))
     if file is not None:
         found.save(file)

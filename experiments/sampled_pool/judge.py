@@ -57,24 +57,33 @@ class Recipe:
         learner: As in ``make_model``.
         data: Names of datasets; of the pool, the part to learn from.
         seeds: Fits that differ by seed.
+        folds: Of a learner with intervals, folds to calibrate on; None for as many as it has by default.
     """
 
     learner: str
     data: Sequence[str]
     seeds: int = 1
+    folds: int | None = None
 
     def fitted(self, seed: int, kept: Path | None) -> Model:
         """The fitted model; out of the folder of those kept if it is there."""
-        file = kept / f"{content_id(self.learner, list(self.data), seed)}.costmodel" if kept else None
+        file = kept / f"{self._id(seed)}.costmodel" if kept else None
         if file is not None and file.exists():
             return load_model(file)
         history = rows_of(tuple(self.data))
         columns = history.features.columns
-        fitted = history.fit(make_model(self.learner, columns, seed), np.arange(len(history.rows)))
+        unfitted: Any = make_model(self.learner, columns, seed)
+        if self.folds is not None:
+            unfitted.folds = self.folds
+        fitted = history.fit(unfitted, np.arange(len(history.rows)))
         model = Model(fitted, ModelMetadata(columns=tuple(column.name for column in columns)))
         if file is not None:
             model.save(file)
         return model
+
+    def _id(self, seed: int) -> str:
+        folds = [] if self.folds is None else [self.folds]
+        return content_id(self.learner, list(self.data), seed, *folds)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
