@@ -8,6 +8,8 @@ import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, dims_of, seed_option
 from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.cli._programs import rank_kernels, refuse_options
+from costmodel.kernels.triton._source import is_triton_program
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
@@ -54,7 +56,8 @@ def check(
         Path,
         typer.Argument(
             metavar="PATH",
-            help="Description of a CUDA kernel, Python file of a Triton kernel, or a folder of either.",
+            help="Description of a CUDA kernel, Python file of a Triton family, a folder of either, or a "
+            "program that launches Triton kernels, which is run.",
         ),
     ],
     dims: Annotated[
@@ -103,11 +106,17 @@ def check(
     """Check a CUDA or Triton kernel of your own: read it, count its configs, compile some. Needs no GPU.
 
     Configs of a Triton kernel are listed by the time that they should take by what is read of each, relative
-    to their mean. Exits with 1 if no config can be used.
+    to their mean; so are those of each kernel that a program of your own launches, with its arguments. Exits
+    with 1 if no config can be used.
 
     Examples:
     - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`
+    - `costmodel kernels check my_kernel.py --device A100-SXM4-80GB --sms 32`
     """
+    if is_triton_program(str(path)):
+        refuse_options({"--dims": dims, "--architecture": architecture, "--runner": runner})
+        rank_kernels(path, device, () if sms is None else (sms,), json)
+        return
     from costmodel.tuning._kernels import check_kernels
 
     found = check_kernels(

@@ -30,6 +30,7 @@ from costmodel.cli._options import (
     share_of,
 )
 from costmodel.cli._output import print_line, print_table, resumable, watch_output, write_json
+from costmodel.cli._programs import rank_kernels, refuse_options, time_kernels
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -38,10 +39,14 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
+from costmodel.kernels.triton._source import is_triton_program
 
 if TYPE_CHECKING:
     from costmodel.collector.runners._service_watch import ServiceReport
     from costmodel.tuning._result import TuneResult
+
+
+_UNTIMED = "Nothing was timed: this is read. On a machine with a GPU, --runner cuda times the first of them."
 
 
 class RunnerName(StrEnum):
@@ -59,7 +64,8 @@ def tune(
         typer.Argument(
             metavar="WORKLOAD",
             help="Name of a workload, such as matmul-m128-n768-k3072, the folder of a CUDA or "
-            "Triton kernel with declared parameters, see `costmodel kernels`, or a TensorIR program: "
+            "Triton kernel with declared parameters, see `costmodel kernels`, a program that launches Triton "
+            "kernels, which is run, or a TensorIR program: "
             "program.py:name, which is run, or program.json of tvm.ir.save_json.",
             show_default=False,
             autocompletion=complete_workload,
@@ -312,6 +318,7 @@ def tune(
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --plot out/tune.png` measures on this GPU.
     - `costmodel tune matmul-m64-n2304-k768 --sms 32 --runner cuda --source all` compares with the library.
     - `costmodel tune path/to/kernel --dims m=1024,n=1024 --sms 32 --runner cuda` tunes a kernel of your own.
+    - `costmodel tune my_kernel.py --runner cuda` times configs of the Triton kernels that a program launches.
     - `costmodel tune matmul-m64-n64-k64 --sms 1 --runner cpu --study out/cpu.db` tunes for one CPU thread.
     - `costmodel tune matmul-m16-n1024-k1024 --sms 16,32,132` finds one kernel for all three.
     - `costmodel tune matmul-m16-n1024-k1024 --portfolio 3 --dispatch out/dispatch.json` finds up to three.
@@ -328,6 +335,16 @@ def tune(
     from costmodel.tuning._request import Goal, Prior, SearchSettings
     from costmodel.tuning._tune import tune as search
 
+    if is_triton_program(workload):
+        refuse_options(
+            {"--dims": dims, "--source": source, "--replay": replay, "--model": model, "--study": study}
+            | {"--portfolio": portfolio, "--free-sms": free_sms, "--beside": beside, "--dispatch": dispatch}
+        )
+        if runner is RunnerName.CUDA:
+            time_kernels(Path(workload), budgets_of(sms), trials, json)
+        else:
+            rank_kernels(Path(workload), device, budgets_of(sms), json, hint=_UNTIMED)
+        return
     goal = Goal(
         budgets_of(sms),
         objective,

@@ -182,7 +182,10 @@ def expect_times(
     least_s = compute_least_seconds(facts, platform) if in_seconds else np.zeros(len(facts))
     ends = [np.maximum(least_s, middle * each) for each in (1.0, np.exp(-width), np.exp(width))]
     told = np.where(is_timed, timed_s, np.array(ends)).T
-    return [None if np.isnan(each).any() else ExpectedTime(*each, in_seconds) for each in told.tolist()]
+    return [
+        None if np.isnan(expected) else ExpectedTime(expected, low, high, in_seconds)
+        for expected, low, high in told.tolist()
+    ]
 
 
 def doubt(log_s: FloatArray) -> float:

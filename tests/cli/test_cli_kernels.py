@@ -75,3 +75,38 @@ def test_wrong_input_is_told(arguments: list[object], message: str) -> None:
     result = costmodel("check", OWN / "reduction", *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+PROGRAM = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def copy(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+x = torch.empty(5000, device="cuda")
+copy[(5,)](x, torch.empty_like(x), 5000, BLOCK=1024)
+"""
+
+
+@pytest.mark.triton
+def test_check_orders_configs_of_the_kernels_of_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file, found = tmp_path / "program.py", tmp_path / "found.json"
+    file.write_text(PROGRAM)
+    result = costmodel("check", file, "--sms", 16, "--json", found)
+    assert result.exit_code == 0, result.output
+    assert "copy(x=float32[5000], y=float32[5000], n=5000, BLOCK=1024)" in result.stdout
+    assert "NVIDIA H100 80GB HBM3/green_context/16" in result.stdout
+    assert "num_warps=4 num_stages=3 (as launched)" in result.stdout
+    (kernel,) = json.loads(found.read_text())
+    assert kernel["name"] == "copy"
+    assert len(kernel["expected"]) == len(kernel["configs"]) > 2
+    refused = costmodel("check", file, "--dims", "n=64")
+    assert refused.exit_code != 0
+    assert "--dims must be given of a family or workload" in str(refused.exception) + refused.output

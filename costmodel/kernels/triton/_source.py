@@ -42,6 +42,15 @@ def is_family_place(place: str) -> bool:
     return file.suffix == ".py" and is_file(file) and "TritonFamily" in read_text(file, "a Python file")
 
 
+def is_triton_program(place: str) -> bool:
+    """Tell whether a place is a file of Python with Triton kernels that it launches itself, and no family."""
+    file = Path(place)
+    if file.suffix != ".py" or not is_file(file):
+        return False
+    text = read_text(file, "a Python file")
+    return "triton" in text and "jit" in text and "TritonFamily" not in text
+
+
 @cache
 def _families(file: Path, name: str) -> tuple[TritonFamily, ...]:
     module = load_module(file)

@@ -40,6 +40,7 @@ class ParameterUses:
         literals: Sides of tiles that the source has as numbers.
         multiplies: Whether tiles are multiplied.
         loops: Whether there are loops that a compiler may overlap.
+        paces: Parameters that loops step by, or that tell how often they turn.
     """
 
     found: defaultdict[str, set[Use]] = field(default_factory=lambda: defaultdict(set))
@@ -47,6 +48,7 @@ class ParameterUses:
     literals: set[int] = field(default_factory=set)
     multiplies: bool = False
     loops: bool = False
+    paces: set[str] = field(default_factory=set)
 
     def use(self, name: str) -> Use:
         """Return what a parameter is for, above all; what is not told counts."""
@@ -136,6 +138,8 @@ class _Reader(ast.NodeVisitor):
                     }
         elif name in ("range", "static_range"):
             self._note_loop(node.args, named)
+        elif name == "cdiv":
+            self._note_pace(node)
         if _PRECISION in named:
             self._note(named[_PRECISION], "text")
         self.uses.multiplies |= name in _PRODUCTS
@@ -147,10 +151,16 @@ class _Reader(ast.NodeVisitor):
     def _note_loop(self, bounds: Sequence[ast.expr], named: Mapping[str, ast.expr]) -> None:
         for bound in bounds:
             self._note(bound, "count")
+            self._note_pace(bound)
         if _STAGES in named:
             self._note(named[_STAGES], "stages")
         if _UNROLLING in named:
             self._note(named[_UNROLLING], "count")
+
+    def _note_pace(self, node: ast.expr) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                self.uses.paces |= self.env.get(part.id, frozenset())
 
     def _follow(self, callee: Any, given: Sequence[ast.expr], named: Mapping[str, ast.expr]) -> None:
         """Read a function that is called with what it is called with."""

@@ -1,0 +1,245 @@
+"""Orders the configs of the kernels that a user's program launches, by what is read of them or by timings."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import triton
+
+from costmodel.errors import CostModelError
+from costmodel.integrations.triton._autotuner import autotune
+from costmodel.integrations.triton._platform import current_platform
+from costmodel.integrations.triton._program import ProgramLaunch, find_launches, run_program
+from costmodel.integrations.triton._proposing import propose_for
+from costmodel.integrations.triton._question import triton_to_config
+from costmodel.integrations.triton._reading import ReadRequest, read_configs
+from costmodel.kernels._read_facts import Reading
+from costmodel.kernels.triton.proposing._uses import find_uses
+from costmodel.records._candidate import Config
+from costmodel.records._device_table import find_device
+from costmodel.records._platform import Platform, part_of
+from costmodel.threads import cpu_threads
+from costmodel.transfer._read_ranker import ExpectedTime, expect_times
+
+DEFAULT_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
+_TIMEOUT_S = 60.0
+_WARPS, _STAGES = 4, 3  # Triton's defaults
+_COMPILER_OPTIONS = ("num_warps", "num_stages")
+
+
+@dataclass(frozen=True)
+class RankedKernel:
+    """The configs of a kernel that a program launches, the fastest first.
+
+    Attributes:
+        name: Name of the kernel.
+        launch: What it was called with, by name: shapes and numbers, in words.
+        platform: Name of the platform.
+        configs: The configs.
+        expected: What each should take, or took.
+        own: The config that the program itself launches; None where it has a list of configs.
+        chosen: Names of the parameters that configs differ in.
+        unread: Why other configs could not be read, and of how many.
+    """
+
+    name: str
+    launch: Mapping[str, str]
+    platform: str
+    configs: Sequence[Config]
+    expected: Sequence[ExpectedTime]
+    own: Config | None
+    chosen: Sequence[str]
+    unread: Mapping[str, int] = field(default_factory=dict)
+
+
+def rank_program(
+    file: Path | str, *, device: str = DEFAULT_DEVICE, sms: int | None = None, workers: int | None = None
+) -> list[RankedKernel]:
+    """Order the configs of each kernel that a program launches by what is read of them, without a GPU.
+
+    Of a kernel without ``@triton.autotune`` warps and stages are chosen, and, if its grid is a function, the
+    whole numbers among its ``tl.constexpr`` that the grid looks up, or that its loops step by.
+
+    Args:
+        file: The program, which is run.
+        device: Name of the GPU.
+        sms: SMs that kernels have there. Default: all.
+        workers: Processes that read side by side. Default: one for each hardware thread.
+
+    Raises:
+        CostModelError: The program launches no kernel.
+    """
+    platform = part_of(find_device(device), sms)
+    launches = find_launches(Path(file), platform.device)
+    return [_rank(each, platform, cpu_threads() if workers is None else workers) for each in launches]
+
+
+def tune_program(
+    file: Path | str, *, sms: int | None = None, trials: int = 16, store: Path | str | None = None
+) -> list[RankedKernel]:
+    """Run a program on this machine's GPU, and time configs of each kernel at its first launch.
+
+    Configs are those of ``rank_program``, and the drop-in times the most promising of them. Later launches
+    of a kernel have the best.
+
+    Args:
+        file: The program, which is run.
+        sms: SMs that it has. Default: those of the current stream.
+        trials: Configs of a kernel that are timed.
+        store: See ``autotune``.
+
+    Raises:
+        CostModelError: The program launches no kernel, or fails.
+    """
+    from costmodel.integrations.inductor._sms import on_part  # loads torch
+
+    found: dict[Any, tuple[RankedKernel, Callable[[ProgramLaunch], Any]]] = {}
+
+    def answer(launch: ProgramLaunch | None, make: Callable[[], Any]) -> Any:
+        if launch is None:
+            return make()
+        if launch.function in found:
+            return found[launch.function][1](launch)
+        found[launch.function] = _tune(launch, trials, store)
+        return None
+
+    with nullcontext() if sms is None else on_part(sms):
+        run_program(Path(file), answer)
+    if not found:
+        raise CostModelError(f"{file} must launch a Triton kernel when it is run, but launches none.")
+    return [kernel for kernel, _ in found.values()]
+
+
+def _tune(
+    launch: ProgramLaunch, trials: int, store: Path | str | None
+) -> tuple[RankedKernel, Callable[[ProgramLaunch], Any]]:
+    """Time configs of a launch and make it; return what is known of them, and what makes later ones."""
+    own, open_names, configs = None, set[str](), list(launch.configs)
+    platform, kernel = current_platform(), launch.function
+    if configs:
+        kernel = launch.tuner.fn
+    else:
+        own, _, configs = open_configs(launch, platform, cpu_threads())
+        open_names = {*own.all_kwargs()}
+    key = [name for name, value in launch.arguments.items() if type(value) is int and name not in open_names]
+    tuned = autotune(configs, key, store=store, shortlist=trials)(kernel)
+    if launch.tuner is not None:  # what its author wants to be done around each run
+        tuned.pre_hook, tuned.post_hook = launch.tuner.pre_hook, launch.tuner.post_hook
+
+    def given(later: ProgramLaunch) -> dict[str, Any]:
+        return {name: value for name, value in later.arguments.items() if name not in open_names}
+
+    def make(later: ProgramLaunch) -> Any:
+        return tuned.fn.run(grid=later.grid, warmup=False, **given(later), **tuned.best_config.all_kwargs())
+
+    tuned.run(grid=launch.grid, warmup=False, **given(launch))
+    expected = tuned.configs_expected
+    return ranked(launch, platform, configs, [expected.get(each) for each in configs], own), make
+
+
+def _rank(launch: ProgramLaunch, platform: Platform, workers: int) -> RankedKernel:
+    own, request = None, _request(launch, launch.arguments, platform)
+    configs = list(launch.configs)
+    if not configs:
+        own, request, configs = open_configs(launch, platform, workers)
+    readings = read_configs(request, configs, workers=workers, timeout_s=_TIMEOUT_S)
+    facts = [None if each.note else each.facts for each in readings]
+    told = expect_times(facts, platform, np.full(len(configs), math.nan))
+    return ranked(launch, platform, configs, told, own, readings)
+
+
+def ranked(  # noqa: PLR0913, PLR0917 (what is known of one kernel)
+    launch: ProgramLaunch,
+    platform: Platform,
+    configs: Sequence[Any],
+    told: Sequence[ExpectedTime | None],
+    own: Any,
+    readings: Sequence[Reading] = (),
+) -> RankedKernel:
+    """Put what is known of the configs of a launch together, the fastest first."""
+    known = [
+        (time, triton_to_config(config))
+        for time, config in zip(told, configs, strict=True)
+        if time is not None
+    ]
+    known.sort(key=lambda pair: pair[0])
+    every = [triton_to_config(config).decisions for config in configs]
+    return RankedKernel(
+        name=launch.name,
+        launch={name: _in_words(value) for name, value in launch.arguments.items()},
+        platform=platform.name,
+        configs=[config for _, config in known],
+        expected=[time for time, _ in known],
+        own=None if own is None else triton_to_config(own),
+        chosen=[name for name in every[0] if len({each.get(name) for each in every}) > 1],
+        unread=Counter(each.note for each in readings if each.note),
+    )
+
+
+def open_configs(
+    launch: ProgramLaunch, platform: Platform, workers: int
+) -> tuple[Any, ReadRequest, list[Any]]:
+    """Make configs of a kernel without a list: its own first, then such as may be faster.
+
+    Returns:
+        The kernel's own config, what is read for all of them, and the configs.
+    """
+    arguments = launch.arguments
+    chosen = {name: arguments[name] for name in _open_parameters(launch)}
+    own = triton.Config(
+        chosen,
+        num_warps=arguments.get("num_warps", _WARPS),
+        num_stages=arguments.get("num_stages", _STAGES),
+    )
+    left = {name: each for name, each in arguments.items() if name not in {*chosen, *_COMPILER_OPTIONS}}
+    request = _request(launch, left, platform)
+    try:
+        proposed = propose_for(request, platform, workers)
+    except CostModelError:  # nothing else can be right, as far as can be read
+        proposed = []
+    distinct = {triton_to_config(each).config_id: each for each in (own, *proposed)}
+    return own, request, list(distinct.values())
+
+
+def _request(launch: ProgramLaunch, arguments: Mapping[str, Any], platform: Platform) -> ReadRequest:
+    return ReadRequest(launch.function, arguments, launch.grid, platform.device.architecture, launch.rules)
+
+
+def _open_parameters(launch: ProgramLaunch) -> list[str]:
+    """Name the parameters whose value a call gives, and the result is unlikely to depend on."""
+    if not callable(launch.grid):
+        return []
+    looked_up = _LookedUp(launch.arguments)
+    launch.grid(looked_up)
+    uses = find_uses(launch.function)
+    return [
+        each.name
+        for each in launch.function.params
+        if each.is_constexpr
+        and type(launch.arguments.get(each.name)) is int
+        and uses.use(each.name) != "text"
+        and each.name in looked_up.names | uses.paces
+    ]
+
+
+class _LookedUp(dict[str, Any]):
+    """Notes which of its items are asked for."""
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        super().__init__(items)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+def _in_words(value: Any) -> str:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{str(value.dtype).rpartition('.')[2]}[{', '.join(map(str, value.shape))}]"
+    return str(value)

@@ -1,0 +1,172 @@
+"""Programs as users have them, whose Triton kernels are read without a GPU, or timed where there is one.
+
+Triton's compiler is real; a GPU is not there, and launches that are made are made up.
+"""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton")
+pytest.importorskip("torch")
+
+import torch
+from triton.runtime.jit import JITFunction
+
+from costmodel import CostModelError
+from costmodel.integrations.triton import _ranking as ranking
+from costmodel.integrations.triton import autotune, rank_program, tune_program
+from costmodel.integrations.triton._program import find_launches
+from costmodel.records import find_device
+from costmodel.records._platform import part_of
+
+pytestmark = [pytest.mark.triton, pytest.mark.white_box]
+
+H100 = find_device("NVIDIA H100 80GB HBM3")
+KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+{decorator}
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr, TWICE: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < n
+    total = tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)
+    tl.store(out + at, total * TWICE, mask=inside)
+"""
+LISTED = "@triton.autotune([triton.Config({'BLOCK': b}, num_warps=4) for b in (32, 1024)], key=['n'])"
+MAIN = """
+DEVICE = {device}
+
+def call(x, y):
+    out = torch.empty_like(x)
+    assert x.is_cuda or DEVICE == "cpu"
+    assert x.device == out.device
+    n = out.numel()
+    add[{grid}](x, y, out, n, TWICE=2{given})
+    return out
+
+if __name__ == "__main__":
+    x = torch.rand(98432, device=DEVICE)
+    y = torch.randn(98432).to(DEVICE)
+    out = call(x, y)
+    call(x[:64], y[:64])
+    {then}
+"""
+BY_FUNCTION = "lambda meta: (triton.cdiv(n, meta['BLOCK']),)"
+FIXED = "(triton.cdiv(n, 1024),)"
+GPU = "triton.runtime.driver.active.get_active_torch_device()"
+
+
+def program(
+    folder: Path,
+    decorator: str = "",
+    *,
+    grid: str = BY_FUNCTION,
+    given: str = ", BLOCK=1024, num_warps=8",
+    then: str = "torch.testing.assert_close(out, 2 * (x + y))",
+    device: str = GPU,
+) -> Path:
+    file = folder / "program.py"
+    main = MAIN.format(grid=grid, given=given, then=then, device=device)
+    file.write_text(KERNEL.format(decorator=decorator) + main)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("device", [GPU, "'cuda'", "torch.device('cuda:0')"])
+def test_the_first_launch_is_found_without_a_gpu(device: str, tmp_path: Path) -> None:
+    (found,) = find_launches(program(tmp_path, LISTED, given="", device=device), H100)
+    assert (found.name, found.times) == ("add", 2)
+    assert found.arguments["n"] == 98432
+    assert found.arguments["TWICE"] == 2
+    assert found.arguments["x"].shape == (98432,)
+    assert [each.kwargs["BLOCK"] for each in found.configs] == [32, 1024]
+
+
+def test_a_program_finds_the_gpu_that_it_is_told(tmp_path: Path) -> None:
+    file = program(tmp_path, given=", BLOCK=torch.cuda.get_device_properties(0).multi_processor_count")
+    (found,) = find_launches(file, H100)
+    assert found.arguments["BLOCK"] == H100.sms
+
+
+def test_nothing_of_the_stand_ins_is_left(tmp_path: Path) -> None:
+    before = [sys.argv, sys.path, sys.modules["__main__"], JITFunction.run, torch.cuda.is_available]
+    find_launches(program(tmp_path, LISTED, given=""), H100)
+    after = [sys.argv, sys.path, sys.modules["__main__"], JITFunction.run, torch.cuda.is_available]
+    assert before == after
+    assert torch.zeros(1).device.type == "cpu"
+
+
+@pytest.mark.parametrize(("line", "said"), [("pass", ""), ("raise ValueError('no luck')", "no luck")])
+def test_a_program_without_launches_is_refused_with_what_ended_it(
+    line: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(KERNEL.format(decorator="") + line)
+    with pytest.raises(CostModelError, match=rf"must launch a Triton kernel.*{said}"):
+        find_launches(file, H100)
+
+
+def test_listed_configs_are_ordered_by_what_is_read(tmp_path: Path) -> None:
+    (found,) = rank_program(program(tmp_path, LISTED, given=""), sms=16, workers=0)
+    assert found.platform == "NVIDIA H100 80GB HBM3/green_context/16"
+    assert [each.decisions["BLOCK"] for each in found.configs] == [1024, 32]  # 3,076 programs are many
+    assert found.own is None
+    assert found.chosen == ["BLOCK"]
+    assert all(each.low < each.expected < each.high and not each.in_seconds for each in found.expected)
+
+
+def test_of_a_bare_kernel_what_the_grid_looks_up_is_chosen(tmp_path: Path) -> None:
+    (found,) = rank_program(program(tmp_path), workers=0)
+    assert found.own is not None
+    assert found.own.decisions == {"BLOCK": 1024, "num_warps": 8, "num_stages": 3}
+    assert found.own in found.configs
+    assert set(found.chosen) == {"BLOCK", "num_warps"}  # TWICE decides the result
+    assert len(found.configs) > 4
+
+
+def test_of_a_grid_that_is_no_function_warps_alone_are_chosen(tmp_path: Path) -> None:
+    (found,) = rank_program(program(tmp_path, grid=FIXED), workers=0)
+    assert set(found.chosen) == {"num_warps"}
+    assert {each.decisions.get("BLOCK") for each in found.configs} == {None}
+
+
+@pytest.mark.parametrize("decorator", ["", LISTED])
+def test_a_program_times_configs_and_goes_on_with_the_best(
+    decorator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched: list[int] = []
+
+    def launch(*_: Any, BLOCK: int, warmup: bool, **__: Any) -> None:
+        if not warmup:
+            launched.append(BLOCK)
+
+    def bench(call: Any, quantiles: Any) -> list[float]:
+        call()
+        return [1.0 + abs(launched[-1] - 32)] * len(quantiles)
+
+    platform = part_of(H100, 32)
+    ours = partial(autotune, do_bench=bench, platform=platform, compile_workers=0)
+    monkeypatch.setattr(ranking, "autotune", ours)
+    monkeypatch.setattr(ranking, "current_platform", lambda: platform)
+    monkeypatch.setattr(ranking, "cpu_threads", lambda: 0)
+    monkeypatch.setattr(JITFunction, "run", launch)
+    given = "" if decorator else ", BLOCK=1024, num_warps=8"
+    file = program(tmp_path, decorator, given=given, then="pass", device="'cpu'")
+    (found,) = tune_program(file, trials=2, store=tmp_path / "timings.jsonl")
+    timed = [each for each, time in zip(found.configs, found.expected, strict=True) if time.low == time.high]
+    assert len(timed) == 2
+    assert all(each.in_seconds for each in found.expected)
+    best = min(timed, key=lambda each: abs(int(str(each.decisions["BLOCK"])) - 32))
+    assert launched[-2:] == [best.decisions["BLOCK"]] * 2  # the first call and the second
+    assert (tmp_path / "timings.jsonl").read_text().count("\n") == 2
