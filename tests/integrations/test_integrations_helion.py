@@ -27,6 +27,7 @@ from helion.exc import NoConfigFound  # noqa: E402
 from costmodel import CostModelError, train  # noqa: E402
 from costmodel.dataset import read_files  # noqa: E402
 from costmodel.integrations.helion import costmodel_autotuner, keep_timings  # noqa: E402
+from costmodel.integrations.helion._reading import expected_log_s, read_helion_configs  # noqa: E402
 from costmodel.integrations.helion._records import (  # noqa: E402
     config_to_helion,
     helion_to_config,
@@ -122,6 +123,47 @@ def test_the_best_of_a_landscape_is_found_in_few_configs(path: Path) -> None:
     best = landscape.search(path, shortlist=48, screened=1000).autotune()
     assert landscape.milliseconds(best) < 0.16
     assert len(landscape.timed) == len(set(landscape.timed)) == 48
+
+
+class TestWhatIsReadOfConfigs:
+    """Of products of 512 x 512 tiles that Helion makes code for, on a GPU that is not there."""
+
+    def read(self, *configs: Any) -> list[Any]:
+        args = (torch.zeros(512, 512), torch.zeros(512, 512))
+        return read_helion_configs(helion.kernel(add).bind(args), args, configs, "sm_90", workers=0)
+
+    def config(self, *blocks: int, warps: int = 4) -> Any:
+        return helion.Config(block_sizes=list(blocks), num_warps=warps)
+
+    def test_it_is_what_the_code_does(self, own_cache: None) -> None:
+        small, large = (each.facts for each in self.read(self.config(8, 128), self.config(64, 128, warps=8)))
+        assert (small.programs, small.threads) == (256, 128)
+        assert (large.programs, large.threads) == (32, 256)
+        for each in (small, large):
+            assert each.load_bytes * each.programs == 2 * 4 * 512**2
+            assert each.store_bytes * each.programs == 4 * 512**2
+
+    def test_what_cannot_be_made_is_a_note(self, own_cache: None) -> None:
+        wrong, right = self.read(self.config(7), self.config(8, 128))
+        assert wrong.note
+        assert not right.note
+
+    def test_a_search_begins_with_what_reads_best(self, own_cache: None, path: Path) -> None:
+        landscape = Landscape(sms=32)
+        search = landscape.search(path, shortlist=6, batch=1)
+        search.autotune()
+        space = search._space()
+        drawn = space.draw(12, np.random.default_rng(0)).configs
+        others = [space.helion_config(each) for each in drawn if each != space.starts[0]]
+        log_s = expected_log_s(search.kernel, search.args, others, landscape.platform())
+        untuned, *first = landscape.timed[:3]  # half of the shortlist
+        assert untuned == space.helion_config(space.starts[0])
+        assert first == [others[i] for i in log_s.argsort()[:2]]
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def test_what_was_timed_is_kept_and_answers_without_timing(path: Path) -> None:

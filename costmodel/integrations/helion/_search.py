@@ -4,11 +4,13 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import helion
+import numpy as np
 import optuna
 from helion.autotuner.base_search import BaseSearch
 from helion.autotuner.benchmark_provider import LocalBenchmarkProvider
@@ -17,6 +19,7 @@ from optuna.trial import TrialState
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidConfigError, SpaceExhaustedError
+from costmodel.integrations.helion._reading import expected_log_s
 from costmodel.integrations.helion._records import (
     drop_repeated,
     find_fastest,
@@ -43,6 +46,10 @@ if TYPE_CHECKING:
 
 # Shares of the shortlist: a model that ranks all configs is left most of it.
 _WITH_MODEL, _WITHOUT = 1 / 3, 1 / 2
+# Configs at random that are read for each that is measured, and at most: a fifth of a second each.
+_READ, _MOST_READ = 2, 64
+# Tells what is expected of configs, higher is better; None where nothing tells.
+Scores = Callable[[Sequence[Config]], FloatArray | None]
 # Configs to score for each that is measured, and at most, as the sampler draws anew after 16: Helion makes 64
 # in a sixteenth of a second, and compiles and times one in about half a second.
 _SCORED, _MOST_SCORED = 64, 1_000
@@ -51,27 +58,29 @@ _SCORED, _MOST_SCORED = 64, 1_000
 def choose_beginning(
     starts: Sequence[Config],
     carried: Sequence[Config],
-    shortlist: int,
-    scores: Callable[[Sequence[Config]], FloatArray] | None,
+    drawn: Sequence[Config],
+    count: int,
+    scores: "Scores",
 ) -> list[Config]:
-    """Choose among the configs that Helion's own searches begin with and those that did best elsewhere.
+    """Choose among configs that Helion's own searches begin with, those that did best elsewhere, and others.
 
-    The first of both are measured whatever a model says: what it learned from may be unlike what is asked.
-    The others follow as the model ranks them, or take turns without one.
+    The first of the former two are measured whatever is expected of them: what it follows from may be unlike
+    what is asked. The others follow by what is expected of them, or take turns where nothing is.
 
     Args:
         starts: Helion's, that which it runs untuned first.
         carried: From other sizes, SMs and devices, best first.
-        shortlist: Configs that are measured in all. A third of them are chosen here, half without a model.
-        scores: ``(n,)`` what a model tells of configs, higher is better; None without a model.
+        drawn: At random.
+        count: Configs to choose.
+        scores: Tells ``(n,)`` what is expected of configs, higher is better; None where nothing tells.
     """
     first = drop_repeated([*starts[:1], *carried[:1]])
-    turns = chain.from_iterable(zip_longest(starts[1:], carried[1:]))
+    turns = [*chain.from_iterable(zip_longest(starts[1:], carried[1:])), *drawn]
     others = [each for each in drop_repeated(turns) if each not in first]
-    if scores is not None and others:
-        others = [others[i] for i in (-scores(others)).argsort(kind="stable")]
-    share = _WITHOUT if scores is None else _WITH_MODEL
-    return [*first, *others][: max(1, round(share * shortlist))]
+    told = scores(others) if others else None
+    if told is not None:
+        others = [others[i] for i in (-told).argsort(kind="stable")]
+    return [*first, *others][:count]
 
 
 class CostModelSearch(BaseSearch):  # type: ignore[misc]
@@ -200,13 +209,28 @@ class CostModelSearch(BaseSearch):  # type: ignore[misc]
         named = _passed(space, [space.repaired(config) for config in self._autotune_seed_configs()])
         starts, carried = _passed(space, space.starts), _passed(space, self._carried(space, timings))
         model = self._knowledge.model
+        if model is not None:
 
-        def scores(configs: Sequence[Config]) -> FloatArray:
-            assert model
-            return model.predict(space.features(configs)[:, 0]).score
+            def told(configs: Sequence[Config]) -> FloatArray:
+                return model.predict(space.features(configs)[:, 0]).score
 
-        chosen = choose_beginning(starts, carried, self._shortlist, scores if model else None)
+            chosen = choose_beginning(starts, carried, [], self._share(_WITH_MODEL), told)
+        else:
+            drawn = space.draw(min(_READ * self._shortlist, _MOST_READ), np.random.default_rng(self._seed))
+            others, read = _passed(space, drawn.configs), partial(self._read, space)
+            chosen = choose_beginning(starts, carried, others, self._share(_WITHOUT), read)
         return drop_repeated([*named, *chosen])
+
+    def _share(self, share: float) -> int:
+        return max(1, round(share * self._shortlist))
+
+    def _read(self, space: HelionSpace, configs: Sequence[Config]) -> FloatArray | None:
+        """Tell what is expected of configs by what is read of them, those that cannot be read last."""
+        if self._platform.device.kind != "cuda":
+            return None
+        found = [space.helion_config(each) for each in configs]
+        log_s = expected_log_s(self.kernel, self.args, found, self._platform)
+        return None if np.isnan(log_s).all() else np.where(np.isnan(log_s), -np.inf, -log_s)
 
     def _carried(self, space: HelionSpace, timings: KernelTimings) -> list[Config | None]:
         """Return configs that did best elsewhere, best first: as many as are measured at most."""
@@ -304,7 +328,7 @@ def _knowledge(model: "Model | Path | str | None", family: str) -> Knowledge:
     if found.model is None:
         warnings.warn(
             f"The model must have learned from {family} to rank its configs, but has not. The search starts "
-            "without it. Train a model on a store that has this kernel.",
+            "with what is read of them. Train a model on a store that has this kernel.",
             RuntimeWarning,
             stacklevel=2,
         )
