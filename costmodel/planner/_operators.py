@@ -107,4 +107,5 @@ _RATES = {"flops_per_s": 1e-12, "bytes_per_s": 1e-9, "roofline_share": 100.0}
 
 
 def _shown(value: float, factor: float) -> str:
-    return "" if np.isnan(value) else f"{value * factor:,.3g}"
+    shown = value * factor
+    return "" if np.isnan(value) else f"{shown:,.0f}" if shown >= 1000 else f"{shown:.3g}"

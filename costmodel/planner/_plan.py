@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ import pandas as pd
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
 from costmodel.planner._latencies import Latencies, open_latencies
-from costmodel.planner._operators import OPERATOR_COLUMNS, operator_table, shown_operators
+from costmodel.planner._operators import operator_table
 from costmodel.planner._rank import Ranking, rank
-from costmodel.planner._ranks import RANK_COLUMNS, rank_table, read_ranks, shown_ranks
+from costmodel.planner._ranks import rank_table, read_ranks
 from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner._timeline_files import save_perfetto
 from costmodel.planner.graphs._json_graph import is_module_place, read_graph, read_relax
@@ -28,7 +27,6 @@ from costmodel.reading import detect, is_folder
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import Sweep, sweep_devices
 from costmodel.records._platform import Device
-from costmodel.report._page import figure_html, web_page
 from costmodel.transfer.prediction._sweep import plot_swept
 
 if TYPE_CHECKING:
@@ -47,15 +45,6 @@ SHOWN = {
     "critical_path_host_share": ("critical path: host, %", 100, "{:.1f}"),
     "critical_path_gaps_share": ("critical path: gaps, %", 100, "{:.1f}"),
 }
-# Names of kernels in C++ have hundreds of characters, which must not push numbers off the page.
-_STYLE = """
-table.names { display: table; width: 100%; table-layout: auto; }
-table.names td:first-child { white-space: normal; overflow-wrap: anywhere; }
-td:not(:first-child) { text-align: right; }
-li, h1 { overflow-wrap: anywhere; }
-"""
-# Rows of the critical path on a page.
-_MOST_ROWS = 40
 
 
 @dataclass(frozen=True)
@@ -109,6 +98,12 @@ class Plan:
         """Critical path of the graph after the transforms."""
         return critical_path(self.after)
 
+    def verdict(self) -> list[str]:
+        """Say in a few sentences how long it takes, what sets the pace, and what takes most of it."""
+        from costmodel.planner._plan_page import plan_verdict
+
+        return plan_verdict(self)
+
     def summary(self) -> pd.DataFrame:
         """Return the quantities as rows, with columns ``before`` and ``after``; times are in seconds."""
         return pd.DataFrame({"before": _quantities(self.before), "after": _quantities(self.after)})
@@ -134,7 +129,9 @@ class Plan:
         """Plot lanes over time, before and after, with the critical path marked."""
         from costmodel.planner._timeline_files import plot_timelines
 
-        return plot_timelines({"before": self.before} | ({"after": self.after} if self.is_changed else {}))
+        if not self.is_changed:
+            return plot_timelines({"replayed": self.before})
+        return plot_timelines({"before": self.before, "after": self.after})
 
     def save_perfetto(self, path: Path | str) -> None:
         """Write the timeline after the transforms as Chrome's JSON, for https://ui.perfetto.dev."""
@@ -142,7 +139,9 @@ class Plan:
 
     def save_report(self, path: Path | str) -> None:
         """Write the report as a single self-contained HTML file."""
-        write_whole(Path(path), self._page().encode())
+        from costmodel.planner._plan_page import plan_page
+
+        write_whole(Path(path), plan_page(self).encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the data that the command writes as JSON."""
@@ -161,33 +160,6 @@ class Plan:
             "operators": self.operators.to_dict(orient="records"),
             "ranks": self.ranks.to_dict(orient="records"),
         }
-
-    def _page(self) -> str:
-        columns = ["", *(["before", "after"] if self.is_changed else ["replayed"])]
-        path = self.critical_path.by_name().head(_MOST_ROWS)
-        longest = pd.DataFrame(
-            {
-                "name": path["name"],
-                "kind": path["kind"],
-                "tasks": path["tasks"].map("{:,}".format),
-                "us": (path["seconds"] * 1e6).map("{:,.1f}".format),
-                "%": (path["share"] * 100).map("{:.1f}".format),
-            }
-        )
-        ranks = pd.DataFrame(shown_ranks(self.ranks), columns=RANK_COLUMNS)
-        parts = [
-            f"<h1>{escape(self.name)}</h1>",
-            _table(pd.DataFrame(self.shown(), columns=columns)),
-            *(["<h2>Ranks</h2>", _table(ranks)] if len(ranks) else []),
-            _list("Assumed", self.assumptions),
-            _list("Found in the file", self.inspection.sentences()),
-            figure_html(self.plot(), "Lanes over time", dpi=110),
-            "<h2>Critical path, longest first</h2>",
-            _table(longest),
-            "<h2>Operators, longest first</h2>",
-            _table(pd.DataFrame(shown_operators(self.operators.head(_MOST_ROWS)), columns=OPERATOR_COLUMNS)),
-        ]
-        return web_page(f"Plan of {self.name}", "\n".join(parts), _STYLE)
 
 
 def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
@@ -256,17 +228,6 @@ def _quantities(timeline: Timeline) -> dict[str, float]:
         "critical_path_host_share": float(path.spent_s[~of_kernels].sum()) / makespan,
         "critical_path_gaps_share": float(path.waited_s.sum()) / makespan,
     }
-
-
-def _table(rows: pd.DataFrame) -> str:
-    """A table whose first column is as narrow as it must be; no name is cut."""
-    with pd.option_context("display.max_colwidth", None):
-        return str(rows.to_html(index=False, border=0, classes="names"))
-
-
-def _list(title: str, sentences: Sequence[str]) -> str:
-    items = "\n".join(f"<li>{escape(each)}</li>" for each in sentences)
-    return f"<h2>{title}</h2>\n<ul>\n{items}\n</ul>" if sentences else ""
 
 
 def read_any(
