@@ -7,8 +7,7 @@ import numpy as np
 
 from costmodel.arguments import check_whole
 from costmodel.products._candidates import list_candidates
-from costmodel.products._model import shipped_products
-from costmodel.products._predict import H200
+from costmodel.products._model import H200, shipped_products
 from costmodel.products._product import Kernel, Product, check_product
 
 _REMEMBERED = 1 << 16

@@ -15,10 +15,11 @@ from costmodel.files import replacing
 from costmodel.learners._complete_trees import walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
-from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_product
 from costmodel.reading import read_arrays, refusing
 
 SHIPPED = Path(__file__).with_name("model.npz")
+H200 = "NVIDIA H200"  # measured; of an H100 are known bandwidth and L2 alone
 _MAKE_IT = "Make it with experiments/products/fit.sh."
 
 
@@ -138,3 +139,23 @@ class ProductModel:
 def shipped_products() -> ProductModel:
     """Return the model that comes with the package."""
     return ProductModel.load(SHIPPED)
+
+
+def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, device: str = H200) -> FloatArray:
+    """Return the seconds that kernels of one product are expected to take, ``(n,)``.
+
+    Args:
+        product: The product.
+        kernels: Kernels that compute it.
+        sms: SMs that are granted.
+        device: Name of the device.
+
+    Raises:
+        CostModelError: The product is none, the device is unknown, or it has fewer SMs.
+
+    Example:
+        >>> kernels = [Kernel("torch"), Kernel("triton", "plain", 64, 64, 64, 4, 4)]
+        >>> predict_seconds(Product(64, 4096, 4096), kernels, sms=32).shape
+        (2,)
+    """
+    return shipped_products().predict(check_product(product), kernels, sms, device).seconds

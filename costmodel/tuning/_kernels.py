@@ -33,7 +33,7 @@ from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform, part_of
 from costmodel.report._progress import Progress
 from costmodel.transfer._read_ranker import ExpectedTime, expect_times
-from costmodel.tuning._read_first import can_read, read_candidates
+from costmodel.tuning._measured_first import can_read, read_candidates
 from costmodel.tuning._subject import open_family
 
 _DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read

@@ -10,7 +10,7 @@ from costmodel.arguments import check_kind, check_whole
 from costmodel.collector.runners._base import CannotGoOnError, Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate
+from costmodel.records._candidate import Candidate, Config
 from costmodel.records._workload import Workload
 from costmodel.report._progress import Progress
 from costmodel.search._portfolio import BudgetRange
@@ -34,8 +34,8 @@ from costmodel.tuning._findings import (
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history
 from costmodel.tuning._knowledge import Knowledge
+from costmodel.tuning._measured_first import expect_first, read_first
 from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
-from costmodel.tuning._read_first import read_first
 from costmodel.tuning._request import Goal, Prior, SearchSettings
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._subject import Subject, subject_of
@@ -151,10 +151,12 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
     samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
     known_best = known.best_recorded(spaces.values(), platforms)
-    read = []
+    read, expected = [], []
     if not replayed:
-        read = read_first(subject.family, asked, platforms, request.trials, request.settings.seed)
-    searches = _run_searches(runner, list(samplers.values()), request, [*known_best, *read])
+        drawn = platforms, request.trials, request.settings.seed
+        read = read_first(subject.family, asked, *drawn)
+        expected = expect_first(spaces, asked, *drawn)
+    searches = _run_searches(runner, list(samplers.values()), request, expected, [*known_best, *read])
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
@@ -176,6 +178,8 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     remarks = [*runner.remarks]
     if read:
         remarks.append(f"{len(read)} configs went first because of what was read of the kernel.")
+    if expected:
+        remarks.append(f"{len(expected)} kernels went first because the model of products puts them first.")
     return TuneResult(result, ranges, most, free, curves, left_out, tuple(remarks), searches)
 
 
@@ -216,11 +220,13 @@ def _run_searches(
     runner: Runner,
     samplers: Sequence[ModelSampler],
     request: _Request,
-    known_best: Sequence[Candidate] = (),
+    before: Sequence[Candidate] = (),
+    behind: Sequence[Candidate] = (),
 ) -> tuple[Search, ...]:
     """Search in turn, with a progress bar, each in its study.
 
-    What is known, or read, to be good of a space is measured before anything else of it.
+    What is expected, known or read to be good of a space is measured before a model proposes anything: that
+    ``before`` what the space starts with, and that ``behind`` it.
     """
     settings = request.settings
 
@@ -229,6 +235,9 @@ def _run_searches(
         if request.on_trial:
             request.on_trial(trial)
 
+    def configs_of(space: SearchSpace, candidates: Sequence[Candidate]) -> list[Config]:
+        return [each.config for each in candidates if space.holds(each)]
+
     def search_of(sampler: ModelSampler) -> Search:
         space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
         return Search(
@@ -236,7 +245,7 @@ def _run_searches(
             sampler,
             request.trials,
             study=open_study(settings.study, f"{settings.study_name}-{space.space_id}-{goal}"),
-            first=[*space.starts, *(each.config for each in known_best if space.holds(each))],
+            first=[*configs_of(space, before), *space.starts, *configs_of(space, behind)],
             stop_gain=settings.stop_gain,
             on_trial=told,
         )

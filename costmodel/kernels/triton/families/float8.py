@@ -28,11 +28,12 @@ def encode(values: NDArray[np.floating]) -> NDArray[np.uint8]:
     above = np.clip(np.searchsorted(known, size), 1, len(known) - 1)
     middle = (known[above - 1] + known[above]) / 2
     up = (size > middle) | ((size == middle) & (above % 2 == 0))
-    code = np.where(up, above, above - 1).astype(np.uint8)
-    return np.where(np.signbit(values), code | 0x80, code).astype(np.uint8)
+    signs: NDArray[np.uint8] = np.where(np.signbit(values), 0x80, 0).astype(np.uint8)
+    return signs | np.where(up, above, above - 1).astype(np.uint8)
 
 
 def decode(codes: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Return the numbers of codes, of which none is 127 or 255."""
     size = _magnitudes()[codes & 0x7F]
-    return np.where(codes >= 0x80, -size, size).astype(np.float32)
+    values: NDArray[np.float32] = np.where(codes >= 0x80, -size, size).astype(np.float32)
+    return values

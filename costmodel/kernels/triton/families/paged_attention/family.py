@@ -45,7 +45,8 @@ def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
 def _lengths(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.int64]:
     """Tokens of each sequence, in any order."""
     ranks = 1 + rng.permutation(dims["b"])
-    return np.maximum(np.rint(dims["c"] * ranks ** (-dims["s"] / 100)), 1).astype(np.int64)
+    lengths: NDArray[np.int64] = np.rint(dims["c"] * ranks ** (-dims["s"] / 100)).astype(np.int64)
+    return np.maximum(lengths, 1)
 
 
 def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:

@@ -10,7 +10,7 @@ from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import find_device
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.tuning import check_kernels
-from costmodel.tuning._read_first import read_first
+from costmodel.tuning._measured_first import read_first
 
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 

@@ -1,0 +1,48 @@
+"""Operators as products, and configs of kernel sources as kernels of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from costmodel.products._product import Kernel, Product
+from costmodel.records._candidate import Config
+from costmodel.records._workload import Workload
+
+_ANCHORS = ("matmul", "batch_matmul")
+_TRITON = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps", "GROUP_M", "SPLIT_K")
+_KNOWN = 4  # algorithms of cuBLASLt's list that were measured, from the first
+
+
+def find_product(workload: Workload) -> Product | None:
+    """Return the product that an operator is; None for others. Operands are stored by rows."""
+    if workload.is_foreign or workload.is_program or workload.operator.anchor not in _ANCHORS:
+        return None
+    dims, epilogue = workload.dims, "_".join(workload.operator.epilogue)
+    return Product(dims["m"], dims["n"], dims["k"], dims.get("b", 1), workload.dtype, "nn", epilogue)
+
+
+def find_kernel(source: str, config: Config, sms: int, whole: int) -> Kernel | None:
+    """Return a config as a kernel of a product; None for what the model of products does not know.
+
+    Args:
+        source: Kernel source of the config, "triton" or "library".
+        config: The config, of a space of an operator that is a product.
+        sms: SMs that are granted.
+        whole: SMs of the device.
+    """
+    chosen: Mapping[str, Any] = config.decisions
+    if source == "library":
+        return _library_kernel(chosen, sms, whole)
+    if source != "triton" or chosen["PROGRAMS"] % sms:
+        return None
+    kind = "persistent" if chosen["PROGRAMS"] else "split-k" if chosen["SPLIT_K"] > 1 else "plain"
+    sizes = [int(chosen[name]) for name in _TRITON]
+    return Kernel("triton", kind, *sizes, programs_per_sm=int(chosen["PROGRAMS"]) // sms)
+
+
+def _library_kernel(chosen: Mapping[str, Any], sms: int, whole: int) -> Kernel | None:
+    if chosen["call"] != "cublaslt":
+        return Kernel("torch") if chosen["call"] == "eager" else None
+    kinds = {0: "", sms: "told" if sms < whole else ""}
+    if chosen["sm_target"] not in kinds or chosen["algorithm"] >= _KNOWN:
+        return None
+    return Kernel("cublaslt", kinds[chosen["sm_target"]], position=int(chosen["algorithm"]))
