@@ -201,7 +201,7 @@ def _replaced(owner: Any, **values: Any) -> Iterator[None]:
             setattr(owner, name, before[name]) if name in before else delattr(owner, name)
 
 
-class _MetaTensors(TorchFunctionMode):
+class _MetaTensors(TorchFunctionMode):  # type: ignore[misc]
     """Puts tensors of a GPU onto the device ``meta``, where they call themselves those of a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -274,4 +274,4 @@ def _without_gpu(device: Device) -> Iterator[None]:
         try:
             yield
         finally:
-            driver.set_active(before)  # type: ignore[arg-type]  # none, to be found when it is asked for
+            driver.set_active(before)  # none: found again when it is asked for
