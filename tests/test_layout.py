@@ -14,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "costmodel"
 TESTS = Path(__file__).parent
 
-FILES, FOLDERS, WIDEST = 528, 56, 20  # products, torch.compile, files of other profilers and programs came in
+FILES, FOLDERS, WIDEST = 533, 56, 20  # products, torch.compile, other profilers, programs and PTX came in
 EXPORTED, DEFINED_TWICE = 240, 3  # products, torch.compile and comparisons of recordings came in
 KEYWORDS, MANY_PARAMETERS = 10, 15
 

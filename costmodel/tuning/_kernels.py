@@ -19,7 +19,7 @@ from costmodel.errors import CostModelError
 from costmodel.files import cache_folder
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._read_facts import Reading, describe_failure
-from costmodel.kernels._sources import SOURCES
+from costmodel.kernels._sources import SOURCES, open_sources
 from costmodel.kernels.cuda._source import CudaSource
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._check import FamilyCheck, check_family
@@ -220,10 +220,10 @@ def read_facts(
     workers: int | None = None,
     timeout_s: float = _READ_TIMEOUT_S,
 ) -> FactsReport:
-    """Read what each Triton kernel of a dataset does, and write it beside the measurements.
+    """Read what each Triton and CUDA kernel of a dataset does, and write it beside the measurements.
 
-    Needs Triton and no GPU. Kernels are lowered in processes of their own, as far as Triton's second
-    dialect; texts are kept in a cache.
+    Needs the compilers of these sources and no GPU. Kernels are lowered in processes of their own; texts of
+    Triton are kept in a cache.
 
     Args:
         dataset: A dataset, or what ``load_dataset`` takes.
@@ -233,26 +233,31 @@ def read_facts(
         timeout_s: Seconds that one kernel has.
 
     Raises:
-        CostModelError: The dataset or a family cannot be read, or Triton is not installed.
+        CostModelError: The dataset or a family cannot be read, or a compiler is not installed.
     """
     data = load_dataset(dataset)
     folder = read_facts_folder(data)
-    source = TritonSource(families)
-    source.check_installed("cuda")
     target = architecture or Counter(each.device.architecture for each in data.platforms).most_common(1)[0][0]
-    candidates = [each for each in data.candidates if source.is_of(each)]
-    if not candidates:
-        raise CostModelError(f"{data.name} must have kernels of {source.name} to be read, but has none.")
-    candidates.sort(key=lambda each: each.workload.name)  # whose arrays a process makes once
-    prepare = partial(source.prepare, "cuda", target)
-    with closing(LocalEngine(workers, prepare=prepare)) as engine:
+    names = [source.name for source in _WITH_FAMILIES]
+    known = open_sources(names, list(map(str, families)))
+    candidates = {each: source for each in data.candidates for source in known if source.is_of(each)}
+    sources = list(dict.fromkeys(candidates.values()))
+    if not sources:
+        raise CostModelError(
+            f"{data.name} must have kernels of {' or '.join(names)} to be read, but has none."
+        )
+    for source in sources:
+        source.check_installed("cuda")
+    ordered = sorted(candidates, key=lambda each: each.workload.name)  # whose arrays a process makes once
+    with closing(LocalEngine(workers, prepare=partial(_prepare, sources, target))) as engine:
         jobs = {
-            each.candidate_id: engine.submit(_read, source, each, target, timeout_s=timeout_s)
-            for each in candidates
+            each.candidate_id: engine.submit(_read, candidates[each], each, target, timeout_s=timeout_s)
+            for each in ordered
         }
         with Progress("reading", len(jobs)) as progress:
             readings = {candidate: _result(job, progress) for candidate, job in jobs.items()}
-    file = write_read_facts(folder, readings, {"architecture": target, **source.compilers("cuda")})
+    compilers = {name: version for each in sources for name, version in each.compilers("cuda").items()}
+    file = write_read_facts(folder, readings, {"architecture": target, **compilers})
     done = [each.facts for each in readings.values() if not each.note]
     notes = Counter(each.note for each in readings.values() if each.note)
     return FactsReport(file, len(done), sum(each.guesses > 0 for each in done), dict(notes.most_common()))
@@ -281,6 +286,11 @@ def _measure_all(runner: Runner, candidates: Sequence[Candidate]) -> tuple[Measu
             found += runner.measure(batch, platform) if batch else []
             progress.advance(steps=len(batch))
     return tuple(found)
+
+
+def _prepare(sources: Sequence[KernelSource], architecture: str) -> None:
+    for source in sources:
+        source.prepare("cuda", architecture)
 
 
 def _read(source: KernelSource, candidate: Candidate, architecture: str) -> Reading:

@@ -63,10 +63,10 @@ class Rows:
     y: FloatArray
 
     @classmethod
-    def load(cls, dataset: str, device: str, tier: str = "ttgir") -> Self:
-        """Load a dataset of Triton's kernels that has facts, with the columns that a tier of them tells."""
+    def load(cls, dataset: str, device: str, tier: str = "ttgir", source: str = "triton") -> Self:
+        """Load a source's kernels of a dataset that has facts, with the columns that a tier of them tells."""
         data = load_dataset(dataset)
-        is_here = (data.rows["device"] == device) & _is_of_triton(data)
+        is_here = (data.rows["device"] == device) & _is_of(source, data)
         table = data.rows[is_here].reset_index(drop=True)
         facts = {name: _only(each, TIERS[tier]) for name, each in load_read_facts(data).items()}
         ids = [each.candidate_id for each in data.candidates]
@@ -144,9 +144,9 @@ def kernel_kinds() -> dict[str, str]:
     }
 
 
-def _is_of_triton(data: Dataset) -> NDArray[np.bool_]:
-    of_triton = np.array([each.space.startswith("triton") for each in data.candidates])
-    return of_triton[data.rows["candidate"].to_numpy()]
+def _is_of(source: str, data: Dataset) -> NDArray[np.bool_]:
+    is_of_source = np.array([each.source == source for each in data.candidates])
+    return is_of_source[data.rows["candidate"].to_numpy()]
 
 
 def _compiled(data: Dataset) -> FloatArray:

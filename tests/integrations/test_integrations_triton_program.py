@@ -19,7 +19,7 @@ from triton.runtime.jit import JITFunction
 from costmodel import CostModelError
 from costmodel.integrations.triton import _ranking as ranking
 from costmodel.integrations.triton import autotune, rank_program, tune_program
-from costmodel.integrations.triton._program import find_launches
+from costmodel.integrations.triton._program import first_launches
 from costmodel.records import find_device
 from costmodel.records._platform import part_of
 
@@ -85,7 +85,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("device", [GPU, "'cuda'", "torch.device('cuda:0')"])
 def test_the_first_launch_is_found_without_a_gpu(device: str, tmp_path: Path) -> None:
-    (found,) = find_launches(program(tmp_path, LISTED, given="", device=device), H100)
+    (found,) = first_launches(program(tmp_path, LISTED, given="", device=device), H100)
     assert (found.name, found.times) == ("add", 2)
     assert found.arguments["n"] == 98432
     assert found.arguments["TWICE"] == 2
@@ -95,13 +95,13 @@ def test_the_first_launch_is_found_without_a_gpu(device: str, tmp_path: Path) ->
 
 def test_a_program_finds_the_gpu_that_it_is_told(tmp_path: Path) -> None:
     file = program(tmp_path, given=", BLOCK=torch.cuda.get_device_properties(0).multi_processor_count")
-    (found,) = find_launches(file, H100)
+    (found,) = first_launches(file, H100)
     assert found.arguments["BLOCK"] == H100.sms
 
 
 def test_nothing_of_the_stand_ins_is_left(tmp_path: Path) -> None:
     before = [sys.argv, sys.path, sys.modules["__main__"], JITFunction.run, torch.cuda.is_available]
-    find_launches(program(tmp_path, LISTED, given=""), H100)
+    first_launches(program(tmp_path, LISTED, given=""), H100)
     after = [sys.argv, sys.path, sys.modules["__main__"], JITFunction.run, torch.cuda.is_available]
     assert before == after
     assert torch.zeros(1).device.type == "cpu"
@@ -114,7 +114,7 @@ def test_a_program_without_launches_is_refused_with_what_ended_it(
     file = tmp_path / "program.py"
     file.write_text(KERNEL.format(decorator="") + line)
     with pytest.raises(CostModelError, match=rf"must launch a Triton kernel.*{said}"):
-        find_launches(file, H100)
+        first_launches(file, H100)
 
 
 def test_listed_configs_are_ordered_by_what_is_read(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class ProgramLaunch:
 Answer = Callable[[ProgramLaunch | None, Callable[[], Any]], Any]
 
 
-def find_launches(file: Path, device: Device) -> list[ProgramLaunch]:
+def first_launches(file: Path, device: Device) -> list[ProgramLaunch]:
     """Run a program without a GPU, and tell what it launches first of each kernel.
 
     Args:
@@ -98,7 +98,7 @@ def find_launches(file: Path, device: Device) -> list[ProgramLaunch]:
     failure: CostModelError | None = None
     with _without_gpu(device), redirect_stdout(StringIO()):
         try:
-            run_program(file, note)
+            run_answered(file, note)
         except CostModelError as error:
             failure = error
     if not found:
@@ -110,7 +110,7 @@ def find_launches(file: Path, device: Device) -> list[ProgramLaunch]:
     return list(found.values())
 
 
-def run_program(file: Path, answer: Answer) -> None:
+def run_answered(file: Path, answer: Answer) -> None:
     """Run a file as ``python file`` would, but with launches of Triton kernels answered.
 
     Args:

@@ -14,7 +14,7 @@ import triton
 from costmodel.errors import CostModelError
 from costmodel.integrations.triton._autotuner import autotune
 from costmodel.integrations.triton._platform import current_platform
-from costmodel.integrations.triton._program import ProgramLaunch, find_launches, run_program
+from costmodel.integrations.triton._program import ProgramLaunch, first_launches, run_answered
 from costmodel.integrations.triton._proposing import propose_for
 from costmodel.integrations.triton._question import triton_to_config
 from costmodel.integrations.triton._reading import ReadRequest, read_configs
@@ -75,7 +75,7 @@ def rank_program(
         CostModelError: The program launches no kernel.
     """
     platform = part_of(find_device(device), sms)
-    launches = find_launches(Path(file), platform.device)
+    launches = first_launches(Path(file), platform.device)
     return [_rank(each, platform, cpu_threads() if workers is None else workers) for each in launches]
 
 
@@ -109,7 +109,7 @@ def tune_program(
         return None
 
     with nullcontext() if sms is None else on_part(sms):
-        run_program(Path(file), answer)
+        run_answered(Path(file), answer)
     if not found:
         raise CostModelError(f"{file} must launch a Triton kernel when it is run, but launches none.")
     return [kernel for kernel, _ in found.values()]

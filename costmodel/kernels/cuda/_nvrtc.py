@@ -62,11 +62,13 @@ class Compiled:
 
     Attributes:
         cubin: The machine code.
+        ptx: Text of the intermediate code.
         kernel: Name of the kernel in it.
         symbols: Name in it of each array of ``Source.symbols``.
     """
 
     cubin: bytes
+    ptx: str
     kernel: str
     symbols: Mapping[str, str]
 
@@ -101,9 +103,12 @@ def compile_source(source: CudaCode, architecture: str) -> Compiled:
         _, size = nvrtc.nvrtcGetCUBINSize(program)
         cubin = bytes(size)
         nvrtc.nvrtcGetCUBIN(program, cubin)
+        _, size = nvrtc.nvrtcGetPTXSize(program)
+        ptx = bytes(size)
+        nvrtc.nvrtcGetPTX(program, ptx)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Compiled(cubin, lowered.pop(source.kernel), lowered)
+    return Compiled(cubin, ptx.rstrip(b"\0").decode(), lowered.pop(source.kernel), lowered)
 
 
 def check_nvrtc() -> tuple[int, int]:

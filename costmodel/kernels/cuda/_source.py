@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.kernels._artifact import Built, LaunchNote, build_artifact, static_shared_bytes, write_artifact
+from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.cuda._family import CudaFamily
-from costmodel.kernels.cuda._nvrtc import CudaCode, check_nvrtc, compile_source, nvrtc_compiler
+from costmodel.kernels.cuda._nvrtc import Compiled, CudaCode, check_nvrtc, compile_source, nvrtc_compiler
+from costmodel.kernels.cuda._read_ptx import PtxArgument, read_ptx
 from costmodel.kernels.family._base import Geometry, check_launch, check_shared_bytes
 from costmodel.kernels.family._source import FamilySource
 from costmodel.records._candidate import Candidate, Config, ConfigBatch
@@ -34,13 +36,24 @@ def list_macros(family: CudaFamily, workload: Workload, config: Config, geometry
 
 
 def _compile(family: CudaFamily, candidate: Candidate, architecture: str, library: Path) -> None:
+    compiled, geometry, positions = _compiled(family, candidate, architecture)
+    dynamic = int(geometry.dynamic_bytes[0])
+    check_shared_bytes(static_shared_bytes(compiled.cubin, compiled.kernel) + dynamic, architecture)
+    grid, block = geometry.grid[0].tolist(), geometry.block[0].tolist()
+    note = LaunchNote(compiled.kernel, tuple(grid), tuple(block), dynamic, positions)
+    write_artifact(library, compiled.cubin, note)
+
+
+def _compiled(
+    family: CudaFamily, candidate: Candidate, architecture: str
+) -> tuple[Compiled, Geometry, dict[str, int]]:
+    """Compile a candidate; return its launch too, and which argument each array in constant memory is."""
     workload, config = candidate.workload, candidate.config
     columns = ConfigBatch.from_configs(workload, [config]).decisions
     geometry = family.geometry(workload, columns, 1)
     stated = max((launch.shared_bytes for launch in candidate.launches), default=0)
-    dynamic = int(geometry.dynamic_bytes[0])
     check_launch(geometry)
-    check_shared_bytes(max(stated, dynamic), architecture)
+    check_shared_bytes(max(stated, int(geometry.dynamic_bytes[0])), architecture)
     spec = family.description.kernel_specification
     constants = {
         argument.name: position
@@ -57,11 +70,7 @@ def _compile(family: CudaFamily, candidate: Candidate, architecture: str, librar
         _declared(constants, family.source),
     )
     compiled = compile_source(source, architecture)
-    grid, block = geometry.grid[0].tolist(), geometry.block[0].tolist()
-    positions = {compiled.symbols[name]: constants[name] for name in source.symbols}
-    check_shared_bytes(static_shared_bytes(compiled.cubin, compiled.kernel) + dynamic, architecture)
-    note = LaunchNote(compiled.kernel, tuple(grid), tuple(block), dynamic, positions)
-    write_artifact(library, compiled.cubin, note)
+    return compiled, geometry, {compiled.symbols[name]: constants[name] for name in source.symbols}
 
 
 def _declared(constants: Mapping[str, int], text: str) -> tuple[str, ...]:
@@ -93,6 +102,23 @@ class CudaSource(FamilySource):
         """Compile a candidate with NVRTC."""
         return build_cuda_family(family, candidate, architecture, folder)
 
+    def read(
+        self, candidate: Candidate, kind: TargetKind, architecture: str, cache: Path | None = None
+    ) -> Reading:
+        """Read a candidate's facts in the PTX that NVRTC makes of it, and its registers in the machine code.
+
+        Nothing is kept in ``cache``.
+        """
+        try:
+            family = next(each for each in self.families if each.space_name == candidate.space)
+            assert isinstance(family, CudaFamily)
+            compiled, geometry, constants = _compiled(family, candidate, architecture)
+            arguments = _passed(self, candidate.workload)
+            taken = [each for i, each in enumerate(arguments) if i not in constants.values()]
+            return Reading(read_ptx(compiled, geometry, taken))
+        except Exception as error:  # noqa: BLE001 (of NVRTC, or a text unlike any known: it stays unread)
+            return Reading(note=describe_failure(error))
+
     def check_installed(self, kind: TargetKind) -> None:
         """Check for NVRTC."""
         check_nvrtc()
@@ -104,6 +130,23 @@ class CudaSource(FamilySource):
     def prepare(self, kind: TargetKind, architecture: str) -> None:
         """Load NVRTC."""
         check_nvrtc()
+
+
+@cache
+def _arguments() -> dict[str, list[PtxArgument]]:
+    return {}
+
+
+def _passed(source: CudaSource, workload: Workload) -> list[PtxArgument]:
+    """What the kernels of a workload take; made once a process."""
+    known = _arguments()
+    if workload.name not in known:
+        written = source.outputs(workload)
+        known[workload.name] = [
+            PtxArgument(each.nbytes if each.ndim else 0, None if each.ndim else each.item(), i in written)
+            for i, each in enumerate(source.arguments(workload))
+        ]
+    return known[workload.name]
 
 
 @cache
