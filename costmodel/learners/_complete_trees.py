@@ -22,10 +22,15 @@ def walk_trees(
         leaves: ``(t, 2**depth)``.
     """
     trees, nodes = splits.shape
-    each, row = np.arange(trees), np.arange(len(X))[:, None]
-    node = np.zeros((len(X), trees), np.intp)
+    rows, columns = X.shape
+    values, thresholds, splits = X.ravel(), thresholds.ravel(), splits.ravel().astype(np.intp)
+    first_value, first_node = np.arange(rows)[:, None] * columns, np.arange(trees) * nodes
+    node = np.zeros((rows, trees), np.intp)
     while node.size and node[0, 0] < nodes:
-        at_or_above = X[row, splits[each, node]] >= thresholds[each, node]
+        at = node + first_node
+        # Flat positions: NumPy takes a third of the time that two positions for each element cost it.
+        at_or_above = values.take(splits.take(at) + first_value) >= thresholds.take(at)
         node = 2 * node + 1 + at_or_above
-    found: FloatArray = leaves[each, node - nodes].sum(axis=1, dtype=np.float64)
+    leaf = node + np.arange(trees) * (nodes + 1) - nodes
+    found: FloatArray = leaves.ravel().take(leaf).sum(axis=1, dtype=np.float64)
     return found

@@ -10,6 +10,7 @@ the slowest resource as in AMD's Origami (github.com/ROCm/rocm-libraries, ``shar
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -86,12 +87,19 @@ def time_terms(product: Product, kernels: Sequence[Kernel], sms: int, rates: Rat
         whole: SMs of the whole device, which a library that is told nothing chooses for.
     """
     columns = np.array([_numbers(kernel) for kernel in kernels], np.float64).reshape(-1, len(_Launch._fields))
-    is_library = np.array([kernel.block_m == 0 for kernel in kernels], bool)
-    if is_library.any():
-        told, untold = (_library_tile(product, known, rates) for known in (sms, whole))
-        for i in np.flatnonzero(is_library).tolist():
-            columns[i] = told if kernels[i].kind == "told" else untold
-    return _terms(product, _Launch(*columns.T), sms, rates)
+    is_library = columns[:, 0] == 0
+    tiled, of_library = columns[~is_library], _library_tiles(product.dtype)
+    launch = _Launch(*np.concatenate([tiled, of_library, of_library]).T)
+    known_sms = np.repeat([float(sms), sms, whole], [len(tiled), len(of_library), len(of_library)])
+    own, here, there = np.split(
+        _terms(product, launch, known_sms, rates), [len(tiled), len(tiled) + len(of_library)]
+    )
+    found: FloatArray = np.empty((len(kernels), len(TERMS)))
+    found[~is_library] = own
+    told, untold = (here[int(np.argmin(seconds))] for seconds in (here[:, 0], there[:, 0]))
+    for i in np.flatnonzero(is_library).tolist():
+        found[i] = told if kernels[i].kind == "told" else untold
+    return found
 
 
 class _Launch(NamedTuple):
@@ -116,10 +124,11 @@ def _numbers(kernel: Kernel) -> tuple[int, ...]:
     return (*kernel[2:7], max(kernel.splits, 1), per_sm, kernel.group_m, is_shared, overlaps)
 
 
-def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:
-    """Return the library's tile for these SMs."""
-    width = OPERAND_BYTES[product.dtype]
-    columns = np.array(
+@cache
+def _library_tiles(dtype: str) -> FloatArray:
+    """Return the tiles that a library chooses among, ``(n, len(_Launch._fields))``."""
+    width = OPERAND_BYTES[dtype]
+    return np.array(
         [
             (m, n, k * 2 // width, stages, warps, splits, 0, 8, 0, 1)
             for m, n, k, stages, warps in _LIBRARY_TILES
@@ -127,13 +136,10 @@ def _library_tile(product: Product, sms: int, rates: Rates) -> FloatArray:
         ],
         np.float64,
     )
-    seconds = _terms(product, _Launch(*columns.T), sms, rates)[:, 0]
-    best: FloatArray = columns[int(np.argmin(seconds))]
-    return best
 
 
-def _terms(product: Product, launch: _Launch, sms: int, rates: Rates) -> FloatArray:
-    """Return the terms of kernels whose tiles are known."""
+def _terms(product: Product, launch: _Launch, sms: FloatArray, rates: Rates) -> FloatArray:
+    """Return the terms of kernels whose tiles are known, each on its own number of SMs."""
     waves = _share_out(product, launch, sms)
     active = np.minimum(sms, waves.programs)
     l2_rate = np.minimum(rates.l2_bytes_per_sm, rates.l2_bytes_per_s / active)
@@ -173,7 +179,7 @@ class _Waves(NamedTuple):
     padding: FloatArray  # operations over those that are wanted
 
 
-def _share_out(product: Product, launch: _Launch, sms: int) -> _Waves:
+def _share_out(product: Product, launch: _Launch, sms: FloatArray) -> _Waves:
     """Return the waves; slabs that are shared out leave nothing idle."""
     tiles_m, tiles_n = np.ceil(product.m / launch.block_m), np.ceil(product.n / launch.block_n)
     tiles, slabs = product.batch * tiles_m * tiles_n, np.ceil(product.k / launch.block_k)
@@ -222,7 +228,9 @@ def _end_seconds(
     return ends, np.where(is_split, results * parts + 2 * rates.latency_s, 0.0)
 
 
-def _memory_bytes(product: Product, launch: _Launch, waves: _Waves, sms: int, rates: Rates) -> FloatArray:
+def _memory_bytes(
+    product: Product, launch: _Launch, waves: _Waves, sms: FloatArray, rates: Rates
+) -> FloatArray:
     """Return the bytes of device memory: operands once, and again as often as they fall out of L2."""
     width = OPERAND_BYTES[product.dtype]
     tiles_m, tiles_n = np.ceil(product.m / launch.block_m), np.ceil(product.n / launch.block_n)

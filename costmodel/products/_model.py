@@ -110,7 +110,15 @@ class ProductModel:
         place: int = known.index(device)
         return place
 
-    def predict(self, product: Product, kernels: Sequence[Kernel], sms: int, device: str) -> Predicted:
+    def predict(
+        self,
+        product: Product,
+        kernels: Sequence[Kernel],
+        sms: int,
+        device: str,
+        *,
+        sizes_known: bool = False,
+    ) -> Predicted:
         """Return the seconds of kernels of one product; a kernel's do not depend on the others.
 
         Args:
@@ -118,6 +126,7 @@ class ProductModel:
             kernels: Kernels that compute it.
             sms: SMs that are granted, at most the device's.
             device: Name of the device.
+            sizes_known: Whether Triton's kernels have the sizes compiled in, and so know of all alignment.
 
         Raises:
             CostModelError: The device is unknown, or has fewer SMs.
@@ -128,7 +137,7 @@ class ProductModel:
             raise CostModelError(f"The SMs must be 1 to {whole}, all that {device} has, but got {sms}.")
         rates = Rates(*self.rates[place, list(OPERAND_BYTES).index(product.dtype)].tolist())
         terms = time_terms(product, kernels, sms, rates, whole)
-        X = kernel_columns(product, kernels, sms, terms)
+        X = kernel_columns(product, kernels, sms, terms, sizes_known=sizes_known)
         log_s = np.log(terms[:, 0]) + walk_trees(X, self.splits, self.thresholds, self.leaves)
         spread = self.spread[[KIND_PLACES[kernel[:2]] for kernel in kernels]]
         seconds, (low, high) = np.exp(log_s), np.exp(log_s[:, None] + spread).T
@@ -141,7 +150,14 @@ def shipped_products() -> ProductModel:
     return ProductModel.load(SHIPPED)
 
 
-def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, device: str = H200) -> FloatArray:
+def predict_seconds(
+    product: Product,
+    kernels: Sequence[Kernel],
+    sms: int,
+    device: str = H200,
+    *,
+    sizes_known: bool = False,
+) -> FloatArray:
     """Return the seconds that kernels of one product are expected to take, ``(n,)``.
 
     Args:
@@ -149,6 +165,7 @@ def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, devic
         kernels: Kernels that compute it.
         sms: SMs that are granted.
         device: Name of the device.
+        sizes_known: Whether Triton's kernels have the sizes compiled in, and so know of all alignment.
 
     Raises:
         CostModelError: The product is none, the device is unknown, or it has fewer SMs.
@@ -158,4 +175,8 @@ def predict_seconds(product: Product, kernels: Sequence[Kernel], sms: int, devic
         >>> predict_seconds(Product(64, 4096, 4096), kernels, sms=32).shape
         (2,)
     """
-    return shipped_products().predict(check_product(product), kernels, sms, device).seconds
+    return (
+        shipped_products()
+        .predict(check_product(product), kernels, sms, device, sizes_known=sizes_known)
+        .seconds
+    )

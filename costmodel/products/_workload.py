@@ -35,8 +35,8 @@ def find_kernel(source: str, config: Config, sms: int, whole: int) -> Kernel | N
     if source != "triton" or chosen["PROGRAMS"] % sms:
         return None
     kind = "persistent" if chosen["PROGRAMS"] else "split-k" if chosen["SPLIT_K"] > 1 else "plain"
-    sizes = [int(chosen[name]) for name in _TRITON]
-    return Kernel("triton", kind, *sizes, programs_per_sm=int(chosen["PROGRAMS"]) // sms)
+    kernel = Kernel("triton", kind, *(int(chosen[name]) for name in _TRITON))
+    return kernel._replace(programs_per_sm=int(chosen["PROGRAMS"]) // sms)
 
 
 def _library_kernel(chosen: Mapping[str, Any], sms: int, whole: int) -> Kernel | None:

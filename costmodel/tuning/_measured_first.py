@@ -104,7 +104,7 @@ def _expected_log_s(
         known = [kernel for kernel in kernels if kernel is not None]
         here = np.full(len(configs), np.inf)
         here[[kernel is not None for kernel in kernels]] = np.log(
-            predict_seconds(product, known, sms, device.name)
+            predict_seconds(product, known, sms, device.name, sizes_known=True)
         )
         total += here
     return total

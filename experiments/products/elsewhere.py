@@ -36,7 +36,9 @@ def main() -> None:
     for (product, sms), measured in tasks.items():
         if len(measured) >= _FEWEST:
             seconds = np.array([each for _, each in measured])
-            expected = predict_seconds(product, [kernel for kernel, _ in measured], sms, _H100)
+            expected = predict_seconds(
+                product, [kernel for kernel, _ in measured], sms, _H100, sizes_known=True
+            )
             ranked = seconds[np.argsort(expected, kind="stable")]
             first.append(seconds.min() / ranked[0])
             four.append(seconds.min() / ranked[:4].min())

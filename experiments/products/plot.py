@@ -16,6 +16,7 @@ _ORDER = {
     "nearest shape": ("tab:purple", "-", 1.2),
     "nvMatmulHeuristics": ("tab:red", "-", 1.2),
     "Origami (tritonBLAS)": ("tab:brown", "-", 1.2),
+    "Helion's formula": ("tab:pink", "-", 1.2),
     "wave quantisation": ("tab:gray", "-", 1.2),
     "DeepGEMM's rule": ("black", ":", 1.2),
 }

@@ -144,6 +144,48 @@ def _origami_cycles(product: Product, kernel: Kernel, sms: int) -> float:
     return waves * (max(compute, memory) * padding * iterations + ends + 500 * iterations + ragged)
 
 
+_ACCUMULATORS, _SHARED_BYTES = 32768, 228 << 10
+_FULL_WAVE, _PIPELINE, _MOST_STAGES, _MOST_SLAB = 0.8, 4, 6, 256
+
+
+def helion(product: Product, kernels: Sequence[Kernel], sms: int) -> FloatArray:
+    """The config that Helion takes on Hopper without timing; of those measured, the nearest to it.
+
+    The largest tile that accumulators have registers for, halved while its waves leave over a fifth of the
+    SMs idle and are fuller for it; slabs of which four fit; eight warps for large tiles.
+
+    Source: the comments of Helion's formula for sm90 (github.com/pytorch/helion, ``autotuner_heuristics``);
+    its fitted details are left out.
+    """
+    m, n = (min(most, max(16, _power_of_two(size))) for most, size in ((128, product.m), (256, product.n)))
+    while m * n > _ACCUMULATORS:
+        n //= 2
+    floor = 16 if product.m < 64 else 64
+    while _fullness(product, m, n, sms) < _FULL_WAVE and max(m, n) > floor:
+        smaller = (m // 2, n) if m > n else (m, n // 2)
+        if _fullness(product, *smaller, sms) < _fullness(product, m, n, sms):
+            break
+        m, n = smaller
+    width = OPERAND_BYTES[product.dtype]
+    k = min(_MOST_SLAB, _power_of_two(product.k))
+    while k > 16 and _PIPELINE * (m + n) * k * width > _SHARED_BYTES:
+        k //= 2
+    stages = min(_MOST_STAGES, _SHARED_BYTES // ((m + n) * k * width))
+    wanted = np.log2([m, n, k, stages, 8 if m * n >= 16384 else 4])
+    return _scores(kernels, ("plain",), lambda kernel: -float(np.abs(np.log2(kernel[2:7]) - wanted).sum()))
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest that is not less."""
+    return 1 << (size - 1).bit_length()
+
+
+def _fullness(product: Product, m: int, n: int, sms: int) -> float:
+    """Share of the SMs that tiles of this size keep busy."""
+    tiles = product.batch * -(-product.m // m) * -(-product.n // n)
+    return tiles / (-(-tiles // sms) * sms)
+
+
 class NearestShape:
     """What was best for the nearest product that was measured, of the same operands on as many SMs.
 
@@ -226,4 +268,5 @@ RULES: dict[str, Rule] = {
     "DeepGEMM's rule": deepgemm,
     "wave quantisation": wave_quantisation,
     "Origami (tritonBLAS)": origami,
+    "Helion's formula": helion,
 }

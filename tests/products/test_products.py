@@ -75,6 +75,22 @@ def test_no_product_is_faster_than_the_operations_that_all_sms_do() -> None:
     assert choose(Product(8192, 8192, 8192)).seconds > 2 * 8192**3 / 1e15
 
 
+def test_rows_that_are_copied_one_by_one_need_registers_that_a_thread_has_not() -> None:
+    kernel = Kernel("triton", "plain", 64, 256, 64, 3, 4)  # 128 sums a thread; 160 elements of a slab
+    aligned, odd = (
+        predict_seconds(Product(200, n, k), [kernel], 16)[0] for n, k in ((896, 3584), (904, 3576))
+    )
+    assert odd > 4 * aligned
+    small = Kernel("triton", "plain", 16, 64, 64, 3, 4)
+    aligned, odd = (
+        predict_seconds(Product(200, n, k), [small], 16)[0] for n, k in ((896, 3584), (904, 3576))
+    )
+    assert odd < 4 * aligned
+    assert choose(Product(200, 904, 3576), 16).kernel != kernel
+    compiled_in = predict_seconds(Product(200, 904, 3576), [kernel], 16, sizes_known=True)[0]
+    assert compiled_in < odd / 4  # rows of 16 bytes are aligned, and the compiler sees it
+
+
 def test_waves_count_on_the_sms_that_are_granted() -> None:
     kernel = Kernel("triton", "plain", 128, 128, 64, 4, 8)  # 1,024 tiles, one on an SM
     assert [terms(LARGE, kernel, sms)["waves"] for sms in (8, 128, 132)] == [128, 8, 8]

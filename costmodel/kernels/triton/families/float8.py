@@ -29,7 +29,8 @@ def encode(values: NDArray[np.floating]) -> NDArray[np.uint8]:
     middle = (known[above - 1] + known[above]) / 2
     up = (size > middle) | ((size == middle) & (above % 2 == 0))
     signs: NDArray[np.uint8] = np.where(np.signbit(values), 0x80, 0).astype(np.uint8)
-    return signs | np.where(up, above, above - 1).astype(np.uint8)
+    sizes: NDArray[np.uint8] = np.where(up, above, above - 1).astype(np.uint8)
+    return np.bitwise_or(signs, sizes)
 
 
 def decode(codes: NDArray[np.uint8]) -> NDArray[np.float32]:
