@@ -1,4 +1,4 @@
-"""What Holistic Trace Analysis says of recorded ranks, to stand beside `costmodel plan FOLDER`: see README.md.
+"""What Holistic Trace Analysis says of recorded ranks, beside `costmodel plan FOLDER`: see README.md.
 
 Runs in an environment of its own: `pip install HolisticTraceAnalysis 'pandas<3'`.
 """
