@@ -5,10 +5,9 @@ it leaves to PyTorch: other devices and dtypes, and operands with gaps. It was t
 ``experiments/products/check_operator.py`` compares it with float64 on a GPU.
 """
 
-import ctypes
 from collections.abc import Callable
 from contextlib import ExitStack
-from ctypes import byref, c_float, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_void_p
+from ctypes import byref, c_float, c_int, c_int32, c_size_t, c_void_p
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +24,7 @@ from costmodel.kernels.library._cublaslt import (
     OfferedAlgorithm,
     create_layout,
     list_algorithms,
+    read_config,
 )
 from costmodel.products._choose import top
 from costmodel.products._cublaslt_tiles import describe_algorithm
@@ -34,15 +34,6 @@ from costmodel.products._product import Kernel, Product
 # cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
 _TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
 _TRANS_A, _TRANS_B = 3, 4
-# cublasLtMatmulAlgoConfigAttributes_t
-_CONFIG = {
-    "id": (0, c_int32),
-    "tile": (1, c_uint32),
-    "splits": (2, c_int32),
-    "custom": (5, c_uint32),
-    "stages": (6, c_uint32),
-    "cluster": (8, c_uint16),
-}
 _ALIGNMENT = 256
 _REMEMBERED = 4096
 
@@ -161,16 +152,7 @@ class _Prepared:
 
     def describe(self, position: int) -> Kernel:
         """Return an algorithm as a kernel."""
-        config = {}
-        for name, (attribute, kind) in _CONFIG.items():
-            value, size = kind(), c_size_t()
-            arguments = c_int(attribute), byref(value), c_size_t(ctypes.sizeof(value)), byref(size)
-            algorithm = byref(self.answers[position].algorithm)
-            try:
-                self._library.call("MatmulAlgoConfigGetAttribute", algorithm, *arguments)
-                config[name] = int(value.value)
-            except RuntimeError:  # it has no such attribute
-                config[name] = -1
+        config = read_config(self._library, self.answers[position])
         return describe_algorithm(self._product, "told" if self._told else "", position, config)
 
     def multiply(self, position: int) -> Multiply:

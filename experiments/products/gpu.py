@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from candidates import Variant, tiles_of
 from compiling import OPERANDS, RESULTS, blocks_of, constants_of
-from cublaslt import WORKSPACE_BYTES, CuBlasLt, Descriptors
+from cublaslt import Descriptors
 
 from costmodel.collector.device._green_context import GreenContexts
+from costmodel.kernels.library._cublaslt import WORKSPACE_BYTES, CuBlasLt
 from costmodel.products._product import Kernel, Product
 
 Launch = Callable[[int], Any]
@@ -97,7 +98,7 @@ class Gpu:
         self._flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
         self._events = [self._call(self._driver.cuEventCreate(0)) for _ in range(12)]
         self._one = torch.ones((), device="cuda")
-        self._library = CuBlasLt(str(torch.version.cuda), self._workspace.data_ptr())
+        self._library = CuBlasLt(f"libcublasLt.so.{str(torch.version.cuda).partition('.')[0]}")
 
     def facts(self) -> dict[str, str]:
         """What measurements were made on and with."""
@@ -113,7 +114,7 @@ class Gpu:
     def product(self, operands: Operands) -> Descriptors:
         """cuBLASLt's descriptors of a product."""
         pointers = (each.data_ptr() for each in (operands.a, operands.b, operands.bias, operands.c))
-        return Descriptors(self._library, operands.shape, tuple(pointers))
+        return Descriptors(self._library, operands.shape, tuple(pointers), self._workspace.data_ptr())
 
     def call(self, operands: Operands) -> Callable[[int], torch.Tensor]:
         """PyTorch's call; its current stream must be the one."""

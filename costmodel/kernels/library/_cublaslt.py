@@ -10,7 +10,7 @@ cuBLASLt's matrices are stored by columns. One that is stored by rows is its tra
 import ctypes
 from collections.abc import Mapping
 from contextlib import ExitStack
-from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import byref, c_float, c_int, c_int32, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache, partial
 from typing import Any
 
@@ -25,7 +25,19 @@ _COMPUTE_32F = 68  # cublasComputeType_t: sums in float32, and no TF32
 _EPILOGUE, _BIAS_POINTER, SM_COUNT_TARGET = 7, 8, 15  # cublasLtMatmulDescAttributes_t
 _DEFAULT, _RELU, _BIAS = 1, 2, 4  # cublasLtEpilogue_t; a ReLU behind a bias is 6
 _MAX_WORKSPACE_BYTES = 1  # cublasLtMatmulPreferenceAttributes_t
-_WORKSPACE_BYTES = 32 << 20  # what NVIDIA advises for Hopper
+WORKSPACE_BYTES = 32 << 20  # what NVIDIA advises for Hopper
+# cublasLtMatmulAlgoConfigAttributes_t: place and type of what an algorithm is.
+_CONFIG = {
+    "id": (0, c_int32),
+    "tile": (1, c_uint32),
+    "splits": (2, c_int32),
+    "reduction": (3, c_uint32),
+    "swizzle": (4, c_uint32),
+    "custom": (5, c_uint32),
+    "stages": (6, c_uint32),
+    "inner": (7, c_uint16),
+    "cluster": (8, c_uint16),
+}
 
 
 class OfferedAlgorithm(ctypes.Structure):
@@ -187,7 +199,11 @@ def _answer(
 
 
 def list_algorithms(
-    library: CuBlasLt, stack: ExitStack, operation: c_void_p, layouts: tuple[c_void_p, ...]
+    library: CuBlasLt,
+    stack: ExitStack,
+    operation: c_void_p,
+    layouts: tuple[c_void_p, ...],
+    most: int = MOST_ALGORITHMS,
 ) -> list[OfferedAlgorithm]:
     """Return the algorithms that the heuristics offer, the one that they think fastest first.
 
@@ -196,21 +212,36 @@ def list_algorithms(
         stack: Keeps what is made for the question.
         operation: The product's descriptor.
         layouts: Those of B, A, what is added, and the output.
+        most: How many are asked for.
 
     Raises:
         RuntimeError: There is none for such a product.
     """
     preference = library.create("MatmulPreference", stack)
-    library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(_WORKSPACE_BYTES))
-    answers, count = (OfferedAlgorithm * MOST_ALGORITHMS)(), c_int()
+    library.set("MatmulPreference", preference, _MAX_WORKSPACE_BYTES, c_uint64(WORKSPACE_BYTES))
+    answers, count = (OfferedAlgorithm * most)(), c_int()
     library.call(
         "MatmulAlgoGetHeuristic",
         library.handle,
         operation,
         *layouts,
         preference,
-        c_int(MOST_ALGORITHMS),
+        c_int(most),
         answers,
         byref(count),
     )
     return [answer for answer in answers[: count.value] if answer.status == 0]
+
+
+def read_config(library: CuBlasLt, offered: OfferedAlgorithm) -> dict[str, int]:
+    """Tell what an algorithm is: its number, tile, stages and so on; -1 for what it has not."""
+    found = {}
+    for name, (attribute, kind) in _CONFIG.items():
+        value, size = kind(), c_size_t()
+        arguments = c_int(attribute), byref(value), c_size_t(ctypes.sizeof(value)), byref(size)
+        try:
+            library.call("MatmulAlgoConfigGetAttribute", byref(offered.algorithm), *arguments)
+            found[name] = int(value.value)
+        except RuntimeError:
+            found[name] = -1
+    return found

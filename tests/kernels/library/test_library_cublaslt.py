@@ -1,16 +1,22 @@
 """Products by cuBLASLt, of which a stand-in computes on the host what NVIDIA documents."""
 
 import ctypes
-import subprocess
 from pathlib import Path
 from shutil import which
 
 import numpy as np
 import pytest
+from stand_in_blas import load_stand_in
+
+pytest.importorskip("torch")
 
 from costmodel.errors import InvalidConfigError
 from costmodel.kernels._reference import agrees
+from costmodel.kernels.library._cublaslt import CuBlasLt
 from costmodel.kernels.library._source import LibrarySource, load_call
+from costmodel.products import Product
+from costmodel.products._operator import _Prepared
+from costmodel.products._product import LAYOUTS
 from costmodel.records import Config, Workload
 from costmodel.records._operators import OPERATORS
 
@@ -20,17 +26,13 @@ pytestmark = [
     pytest.mark.white_box,
 ]
 
-_SOURCE = Path(__file__).with_name("column_major_blas.c")
+NAME = "libcublasLt.so.999"
 
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The library, loaded as PyTorch loads that of its CUDA: the linker knows it by its name."""
-    path, name = tmp_path_factory.mktemp("blas") / "stand_in.so", "libcublasLt.so.999"
-    subprocess.run(
-        ["cc", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(path), str(_SOURCE)], check=True
-    )
-    return ctypes.CDLL(str(path))
+    return load_stand_in(tmp_path_factory.mktemp("blas"), NAME)
 
 
 @pytest.fixture(autouse=True)
@@ -86,3 +88,11 @@ def test_without_cuda_there_is_no_cublaslt(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("torch.version.cuda", None)
     with pytest.raises(OSError, match="libcublasLt"):
         computed(Workload.parse("matmul-m4-n6-k8"), tmp_path)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_operator_describes_and_runs_what_is_offered(stand_in: ctypes.CDLL, layout: str) -> None:
+    prepared = _Prepared(CuBlasLt(NAME), Product(5, 9, 7, dtype="float32", layout=layout), 32)
+    assert [prepared.describe(i)[2:4] for i in range(2)] == [(128, 128)] * 2
+    assert prepared.describe(1).algorithm == 62
+    assert ctypes.c_int.in_dll(stand_in, "asked_sm_target").value == 32

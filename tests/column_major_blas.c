@@ -10,7 +10,7 @@
 typedef struct { uint64_t data[8]; } Algo;
 typedef struct { Algo algo; size_t workspace; int state; float waves; int reserved[4]; } Result;
 typedef struct { int type; uint64_t rows, columns; int64_t ld; } Layout;
-typedef struct { int compute, scale, sm_target; uint32_t epilogue; const float *bias; } Operation;
+typedef struct { int compute, scale, sm_target, a_t, b_t; uint32_t epilogue; const float *bias; } Operation;
 typedef struct { uint64_t workspace; } Preference;
 
 enum { SUCCESS = 0, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -56,6 +56,8 @@ static int set(void *field, size_t size, const void *value, size_t given) {
 
 int cublasLtMatmulDescSetAttribute(Operation *operation, int attribute, const void *value, size_t size) {
     switch (attribute) {
+    case 3: return set(&operation->a_t, sizeof operation->a_t, value, size);
+    case 4: return set(&operation->b_t, sizeof operation->b_t, value, size);
     case 7: return set(&operation->epilogue, sizeof operation->epilogue, value, size);
     case 8: return set(&operation->bias, sizeof operation->bias, value, size);
     case 15: return set(&operation->sm_target, sizeof operation->sm_target, value, size);
@@ -83,19 +85,33 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, Operation *operation, Layout *a
     return SUCCESS;
 }
 
+/* Of an algorithm it tells its number and its tile alone. */
+int cublasLtMatmulAlgoConfigGetAttribute(const Algo *algo, int attribute, void *value, size_t size, size_t *written) {
+    const uint32_t told[] = {60 + (uint32_t)algo->data[0], 20};
+    if (attribute > 1 || size != sizeof told[0]) return INVALID_VALUE;
+    memcpy(value, &told[attribute], size);
+    *written = size;
+    return SUCCESS;
+}
+
 /* D = epilogue(alpha A B + beta C), every matrix stored by columns. */
 int cublasLtMatmul(void *handle, Operation *operation, const float *alpha, const float *A, Layout *a, const float *B,
                    Layout *b, const float *beta, const float *C, Layout *c, float *D, Layout *d, const Algo *algo,
                    void *workspace, size_t workspace_bytes, void *stream) {
     if (handle != &descriptors || stream || workspace_bytes != 64 * algo->data[0]) return INVALID_VALUE;
-    if (a->columns != b->rows || d->rows != a->rows || d->columns != b->columns) return INVALID_VALUE;
+    const uint64_t rows = operation->a_t ? a->columns : a->rows, inner = operation->a_t ? a->rows : a->columns;
+    const uint64_t columns = operation->b_t ? b->rows : b->columns;
+    if (inner != (operation->b_t ? b->columns : b->rows)) return INVALID_VALUE;
+    if (d->rows != rows || d->columns != columns) return INVALID_VALUE;
     if (c->rows != d->rows || c->columns != d->columns) return INVALID_VALUE;
     asked_algorithm = (int)algo->data[0];
     memset(workspace, 255, workspace_bytes);
     for (uint64_t column = 0; column < d->columns; column++)
         for (uint64_t row = 0; row < d->rows; row++) {
             double sum = 0;
-            for (uint64_t k = 0; k < b->rows; k++) sum += (double)A[row + k * a->ld] * B[k + column * b->ld];
+            for (uint64_t k = 0; k < inner; k++)
+                sum += (double)A[operation->a_t ? k + row * a->ld : row + k * a->ld] *
+                       B[operation->b_t ? column + k * b->ld : k + column * b->ld];
             sum *= *alpha;
             if (*beta != 0) sum += *beta * C[row + column * c->ld];
             if (operation->epilogue & EPILOGUE_BIAS) sum += operation->bias[row];
