@@ -28,16 +28,22 @@ LARGER_DATASETS = "costmodel_data"
 PARTIAL = ".partial~"
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, is_lasting: bool = True) -> None:
     """Write a file atomically, and create its folder. A killed process leaves the old file, or none.
 
     If several processes write at once, the content of the last one remains, complete.
+
+    Args:
+        path: The file.
+        content: What it holds.
+        is_lasting: Whether the disk has it on return. What can be made again need not wait for that, and may
+            be empty or missing once the machine lost its power.
 
     Raises:
         CostModelError: If it cannot be written.
     """
     try:
-        with replacing(path) as partial:
+        with replacing(path, is_lasting=is_lasting) as partial:
             partial.write_bytes(content)
     except OSError as error:
         raise CostModelError(f"Cannot write {path}: {error.strerror}.") from error
@@ -61,12 +67,12 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, is_lasting: bool = True) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.
 
     It lies in a hidden folder beside ``path``, whose own folder is made. Where the block raises, or writes no
     file, nothing changes. What a killed process left half written goes when the file is written again. Into a
-    stream it is copied.
+    stream it is copied. ``is_lasting`` is that of ``write_whole``.
 
     Raises:
         OSError: It cannot be written.
@@ -86,9 +92,11 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield partial
         if exists(partial):
-            sync(partial)
+            if is_lasting:
+                sync(partial)
             partial.replace(path)
-            sync(path.parent)
+            if is_lasting:
+                sync(path.parent)
     finally:
         held.delete()
 

@@ -81,6 +81,15 @@ def test_workers_read_the_same_and_keep_the_text(tmp_path: Path) -> None:
     assert len(names[0]) == 2 * 2  # a text and facts of each that could be read
 
 
+@pytest.mark.parametrize("left", [0, 40])
+def test_what_is_damaged_is_read_again(left: int, tmp_path: Path) -> None:
+    before = read_configs(request(), CONFIGS, cache=tmp_path)
+    for file in tmp_path.iterdir():
+        file.write_bytes(file.read_bytes()[:left])
+    assert read_configs(request(), CONFIGS, cache=tmp_path) == before
+    assert read_configs(request(), CONFIGS, cache=tmp_path) == before
+
+
 def test_sizes_with_the_same_specialisation_share_a_text(tmp_path: Path) -> None:
     for n in (4096, 8192):
         (reading,) = read_configs(request(n), CONFIGS[:1], cache=tmp_path)

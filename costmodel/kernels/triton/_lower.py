@@ -154,6 +154,14 @@ def target_of(architecture: str) -> Any:
     return GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
 
 
+def find_ptx_version() -> None:
+    """Let Triton ask NVIDIA's assembler for its version, which it does once a process."""
+    from triton.backends.nvidia.compiler import get_ptxas
+
+    for architecture in (80, 90):
+        get_ptxas(architecture)
+
+
 def _allocate_shared(module: Any, backend: Any, options: Any) -> int:
     """Return the shared memory that Triton's next step would allocate; -1 where it cannot be asked.
 

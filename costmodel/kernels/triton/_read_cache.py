@@ -3,10 +3,12 @@
 import gzip
 import hashlib
 import json
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +18,7 @@ from costmodel.kernels.triton._lower import LoweredTexts, Lowering
 from costmodel.kernels.triton._values import Array, ReadLaunch
 
 _FACTS = ".facts.json"
+_T = TypeVar("_T")
 # Options of the compiler that its passes look at, and its front end does not.
 _BEHIND_FRONT = frozenset(("num_warps", "num_stages", "maxnreg"))
 
@@ -43,23 +46,19 @@ class ReadEntry(msgspec.Struct, frozen=True):
 
     def texts(self) -> LoweredTexts | None:
         """Return what the kernel was lowered to; None if nobody did."""
-        if not self.is_lowered:
-            return None
-        return msgspec.json.decode(gzip.decompress(Path(self.texts_file).read_bytes()), type=LoweredTexts)
+        return _kept(Path(self.texts_file), LoweredTexts, gzip.decompress)
 
     def facts(self) -> ReadFacts | None:
         """Return what was read of the kernel; None if nobody did."""
-        file = Path(self.facts_file)
-        return msgspec.json.decode(file.read_bytes(), type=ReadFacts) if file.is_file() else None
+        return _kept(Path(self.facts_file), ReadFacts)
 
     def fault(self) -> str | None:
         """Return why the kernel cannot be right, empty if nothing says so; None if nobody looked."""
-        file = self._fault_file
-        return msgspec.json.decode(file.read_bytes(), type=str) if file.is_file() else None
+        return _kept(self._fault_file, str)
 
     def keep_fault(self, fault: str) -> None:
         """Keep why the kernel cannot be right."""
-        write_whole(self._fault_file, msgspec.json.encode(fault))
+        write_whole(self._fault_file, msgspec.json.encode(fault), is_lasting=False)
 
     @property
     def _fault_file(self) -> Path:
@@ -67,11 +66,20 @@ class ReadEntry(msgspec.Struct, frozen=True):
 
     def keep_texts(self, texts: LoweredTexts) -> None:
         """Keep what the kernel was lowered to."""
-        write_whole(Path(self.texts_file), gzip.compress(msgspec.json.encode(texts), 1, mtime=0))
+        packed = gzip.compress(msgspec.json.encode(texts), 1, mtime=0)
+        write_whole(Path(self.texts_file), packed, is_lasting=False)
 
     def keep_facts(self, facts: ReadFacts) -> None:
         """Keep what was read of it."""
-        write_whole(Path(self.facts_file), msgspec.json.encode(facts))
+        write_whole(Path(self.facts_file), msgspec.json.encode(facts), is_lasting=False)
+
+
+def _kept(file: Path, kind: type[_T], unpack: Callable[[bytes], bytes] = bytes) -> _T | None:
+    """Return what a file holds; None if there is none, or what a machine left of it that lost its power."""
+    try:
+        return msgspec.json.decode(unpack(file.read_bytes()), type=kind)
+    except (OSError, EOFError, zlib.error, msgspec.DecodeError):
+        return None
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,15 @@ import msgspec
 
 from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.triton._forking import SentSource, run_apart, run_forked
-from costmodel.kernels.triton._lower import LoweredTexts, Lowering, begin_lowering, lower_kernel, lower_source
-from costmodel.kernels.triton._read import read_kept
+from costmodel.kernels.triton._lower import (
+    LoweredTexts,
+    Lowering,
+    begin_lowering,
+    find_ptx_version,
+    lower_kernel,
+    lower_source,
+)
+from costmodel.kernels.triton._read import read_kept, read_texts
 from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry, hash_front
 from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
 
@@ -181,6 +188,38 @@ def _lower(lowering: Lowering, with_layouts: bool) -> LoweredTexts:
     return lower_kernel(lowering if with_layouts else lowering.first_dialect)
 
 
+# A copy, in both dialects.
+_COPY = """{layout}module attributes {{"ttg.num-warps" = 4 : i32}} {{
+  tt.func public @copy(%arg0: !tt.ptr<f32>, %arg1: !tt.ptr<f32>) attributes {{noinline = false}} {{
+    %c128_i32 = arith.constant 128 : i32
+    %0 = tt.get_program_id x : i32
+    %1 = arith.muli %0, %c128_i32 : i32
+    %2 = tt.make_range {{end = 128 : i32, start = 0 : i32}} : tensor<128xi32{of}>
+    %3 = tt.splat %1 : i32 -> tensor<128xi32{of}>
+    %4 = arith.addi %3, %2 : tensor<128xi32{of}>
+    %5 = tt.splat %arg0 : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>{of}>
+    %6 = tt.addptr %5, %4 : tensor<128x!tt.ptr<f32>{of}>, tensor<128xi32{of}>
+    %7 = tt.load %6 : tensor<128x!tt.ptr<f32>{of}>
+    %8 = tt.splat %arg1 : !tt.ptr<f32> -> tensor<128x!tt.ptr<f32>{of}>
+    %9 = tt.addptr %8, %4 : tensor<128x!tt.ptr<f32>{of}>, tensor<128xi32{of}>
+    tt.store %9, %7 : tensor<128x!tt.ptr<f32>{of}>
+    tt.return
+  }}
+}}
+"""
+_LAYOUT = (
+    "#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>\n"
+)
+
+
+def _warm_up(_: bytes) -> None:
+    """Load and compile here what each process that is forked would else have to."""
+    texts = LoweredTexts(_COPY.format(layout="", of=""), _COPY.format(layout=_LAYOUT, of=", #blocked"))
+    with suppress(Exception):  # each process does it then
+        read_texts(texts, ReadLaunch([Array(512), Array(512)], (1, 1, 1), 4))
+        find_ptx_version()
+
+
 def _main() -> None:
     most, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +232,7 @@ def _main() -> None:
             found = read_kept(job.lower, job.launch, job.entry, with_faults=job.with_faults)
             Path(folder, str(position)).write_bytes(msgspec.json.encode(found))
 
-        for position, process in run_forked(work, most, deadline):
+        for position, process in run_forked(work, most, deadline, before=_warm_up):
             file = Path(folder, str(position))
             if process:
                 found = file.read_bytes() if file.exists() else msgspec.json.encode(_DIED)
