@@ -240,19 +240,19 @@ def read_facts(
     target = architecture or Counter(each.device.architecture for each in data.platforms).most_common(1)[0][0]
     names = [source.name for source in _WITH_FAMILIES]
     known = open_sources(names, list(map(str, families)))
-    candidates = {each: source for each in data.candidates for source in known if source.is_of(each)}
-    sources = list(dict.fromkeys(candidates.values()))
+    candidates = [(each, source) for each in data.candidates for source in known if source.is_of(each)]
+    sources = [source for source in known if any(source is of for _, of in candidates)]
     if not sources:
         raise CostModelError(
             f"{data.name} must have kernels of {' or '.join(names)} to be read, but has none."
         )
     for source in sources:
         source.check_installed("cuda")
-    ordered = sorted(candidates, key=lambda each: each.workload.name)  # whose arrays a process makes once
+    candidates.sort(key=lambda pair: pair[0].workload.name)  # whose arrays a process makes once
     with closing(LocalEngine(workers, prepare=partial(_prepare, sources, target))) as engine:
         jobs = {
-            each.candidate_id: engine.submit(_read, candidates[each], each, target, timeout_s=timeout_s)
-            for each in ordered
+            each.candidate_id: engine.submit(_read, source, each, target, timeout_s=timeout_s)
+            for each, source in candidates
         }
         with Progress("reading", len(jobs)) as progress:
             readings = {candidate: _result(job, progress) for candidate, job in jobs.items()}

@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,13 +147,14 @@ def with_timings(rows: Rows, score: FloatArray) -> FloatArray:
     table, most = rows.table, rows.table["sms_granted"].max()
     elsewhere = same_config(table, table.assign(sms_granted=most))
     far = OF_SMS * np.log2(most / table["sms_granted"].to_numpy())
-    return mixed(rows, score, np.where(table["sms_granted"] < most, elsewhere, -1), far, is_read_there=True)
+    on_part = np.where(table["sms_granted"] < most, elsewhere, -1)
+    return mixed(rows, score, on_part, far, partial(moved_loss, is_other_size=False))
 
 
 def other_size(rows: Rows, score: FloatArray) -> Mapping[str, FloatArray]:
     """Scores of configs that were timed at the kernel's other size on as many SMs, where eight or more are.
 
-    The drop-in does not know what the kernel was called with there, and mixes in what was timed as it is.
+    Where the drop-in did not read the kernel there, it mixes in what was timed as it is.
     """
     table = rows.table
     sizes = table[table["kernel_kind"] != ELSEWHERE].groupby("kind")["workload"].unique()
@@ -164,7 +166,8 @@ def other_size(rows: Rows, score: FloatArray) -> Mapping[str, FloatArray]:
     distance = {size: doublings(size, other) for size, other in others.items()}
     far = table["workload"].map(distance).fillna(0.0).to_numpy()
     is_known, there = elsewhere >= 0, rows.table["latency_s"].to_numpy()[elsewhere]
-    both, read_there = (mixed(rows, score, elsewhere, far, is_read_there=each) for each in (False, True))
+    both = mixed(rows, score, elsewhere, far, lambda lost, _: lost)
+    read_there = mixed(rows, score, elsewhere, far, partial(moved_loss, is_other_size=True))
     return {
         "timed at the other size": np.where(is_known, -there, np.nan),
         "read, of configs timed at the other size": np.where(is_known, score, np.nan),
@@ -190,9 +193,21 @@ def doublings(first: str, second: str) -> float:
 
 
 def mixed(
-    rows: Rows, score: FloatArray, elsewhere: Positions, far: FloatArray, *, is_read_there: bool
+    rows: Rows,
+    score: FloatArray,
+    elsewhere: Positions,
+    far: FloatArray,
+    moved: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> FloatArray:
-    """Mix what is read with what was timed in other rows, as the drop-in does; NaN for what was not timed."""
+    """Mix what is read with what was timed in other rows, as the drop-in does; NaN for what was not timed.
+
+    Args:
+        rows: All rows.
+        score: Of what is read of each.
+        elsewhere: Where each was timed.
+        far: How far that is, in doublings.
+        moved: Tells what is lost here, of what was lost there and how much more should be by what is read.
+    """
     is_known = np.isfinite(score) & (elsewhere >= 0)
     task = rows.table["task"].to_numpy()
     lost, read, then = (
@@ -200,8 +215,8 @@ def mixed(
         for values in (np.log(rows.table["latency_s"].to_numpy()[elsewhere]), -score, -score[elsewhere])
     )
     weight = 0.5**far
-    moved = moved_loss(lost, read - then if is_read_there else np.zeros(len(read)))
-    return np.where(is_known, -expected_loss(weight * moved, weight, read), np.nan)
+    lost_here = moved(lost, read - then)
+    return np.where(is_known, -expected_loss(weight * lost_here, weight, read), np.nan)
 
 
 def coverage(rows: Rows, score: FloatArray) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import triton.language as tl
 
 from costmodel.integrations.triton import Autotuner, autotune
 from costmodel.integrations.triton import _autotuner as drop_in
+from costmodel.integrations.triton import _shortlist as shortlist
 from costmodel.integrations.triton._reading import ReadRequest, read_configs
 from costmodel.records import find_device, read_records
 from costmodel.records._platform import Device, Platform, part_of
@@ -151,6 +152,25 @@ def test_timings_of_the_kernel_elsewhere_lead(launches: Launches, tmp_path: Path
     call(kernel(launches, tmp_path / "some.jsonl", configs=some), m=M // 2)
     chosen = call(kernel(launches, tmp_path / "some.jsonl", mode="model"))
     assert chosen == next(block for block in by_what_is_read() if block != 16)
+
+
+def test_what_was_read_is_recalled_at_another_size(
+    launches: Launches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timings of the other size are moved by what is read at both."""
+    asked: list[tuple[str, str]] = []
+    losses = shortlist._read_losses
+
+    def note(facts: Any, platform: Platform) -> list[float]:
+        programs = {each.programs for each in facts if each is not None}
+        asked.append((platform.name, str(programs)))
+        return losses(facts, platform)
+
+    call(kernel(launches, tmp_path / "t.jsonl", shortlist=2), m=M // 2)
+    monkeypatch.setattr(shortlist, "_read_losses", note)
+    call(kernel(launches, tmp_path / "t.jsonl", mode="model"))
+    here = part_of(H100, 32).name
+    assert asked == [(here, f"{{{M:.1f}}}"), (here, f"{{{M / 2:.1f}}}")]
 
 
 def test_an_answer_in_the_store_reads_nothing(

@@ -29,7 +29,6 @@ from costmodel.integrations.triton._question import (
 from costmodel.integrations.triton._shortlist import Adviser, Reader
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
 from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
-from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform
@@ -205,7 +204,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         ]
         wanted = self._shortlist or len(configs)
         is_choosing = self._mode != "measure" or wanted < len(configs)
-        read = self._reader(configs, arguments, platform) if is_choosing and not capturing else None
+        read = self._reader(asked, configs, arguments, platform) if is_choosing and not capturing else None
         store = open_store(self.store_path)
         timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
         return Tuning(configs, candidates, timings, self._adviser, wanted, read)
@@ -225,22 +224,15 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         return ReadRequest(self._function, given, arguments.get("grid"), architecture, self._rules)
 
     def _reader(
-        self, configs: Sequence[Any], arguments: Mapping[str, Any], platform: Platform
+        self, asked: Question, configs: Sequence[Any], arguments: Mapping[str, Any], platform: Platform
     ) -> Reader | None:
         """What reads configs of this launch; None under the interpreter, and for GPUs of other vendors."""
         if platform.device.kind != "cuda" or not isinstance(self._function, JITFunction):
             return None
+        from costmodel.integrations.triton._reading import LaunchReader
+
         request = self._request(arguments, platform)
-
-        def read() -> Sequence[Reading]:
-            from costmodel.integrations.triton._reading import read_configs
-
-            try:
-                return read_configs(request, configs, workers=self._compile_workers)
-            except Exception as error:  # noqa: BLE001 (of Triton or of the disk: the configs stay unread)
-                return [Reading(note=describe_failure(error))] * len(configs)
-
-        return read
+        return LaunchReader(request, asked, configs, self._compile_workers)
 
     def _time(
         self,

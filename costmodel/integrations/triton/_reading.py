@@ -11,16 +11,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from triton.compiler.compiler import make_backend
 from triton.runtime import jit
 from triton.runtime.jit import JITFunction
 
-from costmodel.files import cache_folder
-from costmodel.kernels._read_facts import Reading
+from costmodel.files import cache_folder, write_whole
+from costmodel.integrations.triton._question import Question, triton_to_config
+from costmodel.kernels._read_facts import ReadFacts, Reading, describe_failure
 from costmodel.kernels.triton._lower import UNREAD_OPTIONS, Lowering, Specialization, target_of
-from costmodel.kernels.triton._read_cache import ReadCache
+from costmodel.kernels.triton._read_cache import ReadCache, reader_hash
 from costmodel.kernels.triton._read_many import BoundConfig, ManyReader
 from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
+from costmodel.records._identity import content_id
 
 FOLDER = "read"
 _DEFAULT_WARPS = 4
@@ -82,6 +85,54 @@ def read_configs(
     """
     reader = ManyReader(ReadCache(cache_folder(FOLDER) if cache is None else cache), workers, timeout_s)
     return reader.read([try_binding(request, config) for config in configs])
+
+
+@dataclass(frozen=True)
+class LaunchReader:
+    """Reads the configs of a launch, and keeps what it read for whoever asks for another size of the kernel.
+
+    Attributes:
+        request: Kernel and launch.
+        asked: The same in words of the store.
+        configs: Each a ``triton.Config``.
+        workers: See ``read_configs``.
+    """
+
+    request: ReadRequest
+    asked: Question
+    configs: Sequence[Any]
+    workers: int
+
+    def read(self) -> Sequence[Reading]:
+        """Return what each config does; notes where it cannot be read."""
+        try:
+            readings = read_configs(self.request, self.configs, workers=self.workers)
+            self._keep(readings)
+        except Exception as error:  # noqa: BLE001 (of Triton or of the disk: the configs stay unread)
+            return [Reading(note=describe_failure(error))] * len(self.configs)
+        return readings
+
+    def recall(self, workload: str) -> Mapping[str, ReadFacts]:
+        """Return what was read of configs for another workload of the kernel, by their ids."""
+        try:
+            content = _kept_file(self.asked.space, workload).read_bytes()
+            return msgspec.json.decode(content, type=dict[str, ReadFacts])
+        except (OSError, msgspec.DecodeError):
+            return {}
+
+    def _keep(self, readings: Sequence[Reading]) -> None:
+        space, workload = self.asked.space, self.asked.workload.name
+        known = {
+            triton_to_config(config).config_id: reading.facts
+            for config, reading in zip(self.configs, readings, strict=True)
+            if not reading.note
+        }
+        content = msgspec.json.encode({**self.recall(workload), **known})
+        write_whole(_kept_file(space, workload), content, is_lasting=False)
+
+
+def _kept_file(space: str, workload: str) -> Path:
+    return cache_folder(FOLDER) / f"{content_id(space, workload, reader_hash())}.workload.json"
 
 
 def try_binding(request: ReadRequest, config: Any) -> BoundConfig | Exception:
