@@ -54,6 +54,10 @@ COMMANDS = {
         "costmodel.cli.evaluate:evaluate",
         "Compare learners on held-out workloads, each held out in turn with all its SM budgets.",
     ),
+    "bench": (
+        "costmodel.cli.bench:app",
+        "Compare cost models on questions that none has seen, write these as files, and check submissions.",
+    ),
     "tune": (
         "costmodel.cli.tune:tune",
         "Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.",

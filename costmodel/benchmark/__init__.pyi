@@ -1,0 +1,10 @@
+from ._entry import BenchEntry as BenchEntry
+from ._question import AnswerKey as AnswerKey
+from ._question import Question as Question
+from ._run import BenchRun as BenchRun
+from ._run import run_benchmark as run_benchmark
+from ._sheet import ScoreSheet as ScoreSheet
+from ._submission import verify as verify
+from ._submission import write_predictions as write_predictions
+from ._submission import write_tasks as write_tasks
+from ._tracks import TRACKS as TRACKS

@@ -1,0 +1,75 @@
+"""The contract of an entry, and entries by name: those here, and every registered learner."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+
+from costmodel.benchmark._question import Question
+from costmodel.errors import CostModelError, did_you_mean
+from costmodel.learners._base import Prediction
+from costmodel.learners._registry import learner_names
+
+# Modules of this package that hold entries in a tuple ``ENTRIES``, in the order of the table.
+_MODULES = ("references", "rules", "trees", "ours")
+
+
+class BenchEntry(ABC):
+    """Answers questions.
+
+    Attributes:
+        name: Name of the entry.
+        made_by: Whose it is: ``reference``, ``rule``, ``others`` for what others published, ``costmodel`` or
+            ``yours``.
+        about: What it does, in a sentence with its source.
+        seeds: How many runs of it are judged, which differ by seed; 1 if no chance enters.
+    """
+
+    name: str
+    made_by: str = "others"
+    about: str = ""
+    seeds: int = 1
+
+    def can_answer(self, question: Question) -> bool:
+        """Return whether it has anything to say; by default, to every question."""
+        return True
+
+    @abstractmethod
+    def answer(self, question: Question, seed: int = 0) -> Prediction:
+        """Score the asked rows, ``(a,)`` in the order of ``question.asked``; seconds and ends are optional.
+
+        Args:
+            question: What is known, and what is asked.
+            seed: Seed of all random choices.
+        """
+
+
+@cache
+def shipped_entries() -> dict[str, BenchEntry]:
+    """Return the entries of this package by name, in the order of the table."""
+    return {entry.name: entry for entry in _shipped()}
+
+
+def find_entry(name: str) -> BenchEntry:
+    """Return an entry of this package, or a registered learner as an entry.
+
+    Raises:
+        CostModelError: There is neither.
+    """
+    entries = shipped_entries()
+    if name in entries:
+        return entries[name]
+    learner = name.partition("+")[0]
+    if learner in learner_names():
+        from costmodel.benchmark.entries._learner import LearnerEntry
+
+        return LearnerEntry(name, name, made_by="yours")
+    raise CostModelError(
+        f"An entry must be one of {', '.join(entries)}, a learner, or a file, but got {name!r}."
+        + did_you_mean(name, [*entries, *learner_names()])
+    )
+
+
+def _shipped() -> Iterator[BenchEntry]:
+    for module in _MODULES:
+        yield from import_module(f"costmodel.benchmark.entries._{module}").ENTRIES

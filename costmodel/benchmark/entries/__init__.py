@@ -1,0 +1,1 @@
+"""Entries of the benchmark that come with it."""
