@@ -4,6 +4,7 @@ from ._question import Question as Question
 from ._run import BenchRun as BenchRun
 from ._run import run_benchmark as run_benchmark
 from ._sheet import ScoreSheet as ScoreSheet
+from ._submission import seal as seal
 from ._submission import verify as verify
 from ._submission import write_predictions as write_predictions
 from ._submission import write_tasks as write_tasks

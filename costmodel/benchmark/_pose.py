@@ -1,6 +1,5 @@
 """Make the questions out of shipped datasets: what each holds out, what it tells, and what it asks."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -12,7 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.benchmark._question import ASKED, KNOWN, MEASURED, SALT, AnswerKey, Posed, Question, draw_names
+from costmodel.benchmark._pose_products import pose_products
+from costmodel.benchmark._question import (
+    ASKED,
+    KNOWN,
+    MEASURED,
+    SALT,
+    AnswerKey,
+    Posed,
+    Question,
+    draw_names,
+    short_ids,
+)
 from costmodel.dataset._machine_code import load_machine_code
 from costmodel.dataset._read_facts import load_read_facts
 from costmodel.dataset.splits._folds import select_whole_device
@@ -105,6 +115,7 @@ def _misled(name: str, salt: str) -> Posed:
 QUESTIONS: dict[str, Callable[[str, str], Posed]] = {
     "operators": _operators,
     "kernels": _kernels,
+    "products": pose_products,
     "budgets": _budgets,
     "devices": _devices,
     **{f"few-{shots}": _few(shots) for shots in _SHOTS},
@@ -130,7 +141,7 @@ class _Pool:
         self.columns = tuple(data.features.columns[i] for i in taken)
         self.features = data.table.values[:, taken]
         self.data = {dataset.name: dataset.sha256}
-        self.rows = _named(dataset)
+        self.rows = name_rows(dataset)
         self.whole_s = whole_device_latency(dataset.rows)
 
     def ask(
@@ -164,8 +175,8 @@ def _pool(dataset: str, *devices: str) -> _Pool:
     return _Pool(data, compiled=load_machine_code(data))
 
 
-def _named(dataset: Dataset) -> pd.DataFrame:
-    """Rows of a dataset without its positions, each with an id and its config."""
+def name_rows(dataset: Dataset) -> pd.DataFrame:
+    """Return the rows of a dataset without its positions, each with an id and its config."""
     rows, platforms = dataset.rows, [platform.platform_id for platform in dataset.platforms]
     ids, configs = dataset.columns.ids, [_config(each) for each in dataset.candidates]
     pairs = zip(rows["candidate"], rows["platform"], strict=True)
@@ -173,7 +184,7 @@ def _named(dataset: Dataset) -> pd.DataFrame:
     plain = {name: rows[name].astype(str) for name in ("task", "workload", "kind", "device")}
     return pd.DataFrame(
         {
-            "id": _short_ids(named),
+            "id": short_ids(named),
             **plain,
             "sms_granted": rows["sms_granted"],
             "config": [configs[i] for i in rows["candidate"]],
@@ -184,10 +195,6 @@ def _named(dataset: Dataset) -> pd.DataFrame:
 
 def _config(candidate: Any) -> str:
     return msgspec.json.encode(dict(candidate.config.decisions)).decode()
-
-
-def _short_ids(names: list[str]) -> list[str]:
-    return [hashlib.sha256(name.encode()).hexdigest()[:16] for name in names]
 
 
 def _can_be_chosen(told: pd.DataFrame, taken: Mask) -> Mask:

@@ -32,6 +32,11 @@ def draw_names(names: Iterable[str], salt: str) -> FloatArray:
     return (np.frombuffer(digests, dtype=">u8") >> 11) / 2**53
 
 
+def short_ids(names: Iterable[str]) -> list[str]:
+    """Return the first 16 hexadecimal digits of the SHA-256 of each name."""
+    return [hashlib.sha256(name.encode()).hexdigest()[:16] for name in names]
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """What is known, and what is asked.

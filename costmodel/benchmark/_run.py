@@ -31,7 +31,7 @@ class BenchRun:
 
     Attributes:
         sheet: The scores: the same for the same data, entries, salt and versions of libraries.
-        seconds: Of one thread, that each entry took to learn and to answer, over all questions and seeds.
+        seconds: Of processors, that each entry took to learn and to answer, over all questions and seeds.
     """
 
     sheet: ScoreSheet
@@ -117,9 +117,9 @@ class _Running:
 
     def _answers(self, entry: BenchEntry, posed: Posed) -> Iterator[Prediction]:
         for seed in range(min(entry.seeds, self.seeds or entry.seeds) if entry.seeds > 1 else 1):
-            start = time.perf_counter()
+            start = time.process_time()
             answer = entry.answer(posed.question, seed)
-            took = time.perf_counter() - start
+            took = time.process_time() - start
             self.seconds[entry.name] = self.seconds.get(entry.name, 0.0) + took
             _check(entry, answer, len(posed.question.asked))
             yield answer

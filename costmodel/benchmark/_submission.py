@@ -5,6 +5,7 @@ is better) and, if the model tells them, ``latency_s``, ``low_s`` and ``high_s``
 answered whole or not at all. A seed, if several runs are to be judged, is a column ``seed`` from 0 on.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._pose import QUESTIONS, pose
+from costmodel.benchmark._pose import QUESTIONS, name_rows, pose
 from costmodel.benchmark._question import ASKED, SALT, AnswerKey, Question
 from costmodel.benchmark._tracks import TRACKS, tracks_of
+from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
 from costmodel.files import replacing, write_json
@@ -62,6 +64,31 @@ def write_tasks(folder: Path, tracks: Sequence[str] = (), salt: str = SALT) -> l
     written.append(folder / "questions.json")
     write_json(written[-1], {"salt": salt, "questions": told})
     return written
+
+
+def seal(dataset: DatasetLike, published: str | None = None) -> str:
+    """Return the hash by which a dataset is sealed: published today, it shows tomorrow that nothing changed.
+
+    It is the SHA-256 of a line for each kernel on a platform, ``id latency``, the latency as a hexadecimal
+    float, in the order of ids; the form of the file does not enter.
+
+    Args:
+        dataset: A dataset, its name or its path.
+        published: A hash that was published before.
+
+    Raises:
+        CostModelError: The dataset cannot be read, or has another hash.
+    """
+    read = load_dataset(dataset)
+    rows = name_rows(read)
+    lines = sorted(f"{id_} {float(s).hex()}" for id_, s in zip(rows["id"], rows["latency_s"], strict=True))
+    found = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    if published not in (None, found):
+        raise CostModelError(
+            f"{read.name} must have the hash that was published, {published}, but has {found}: it is another "
+            "dataset, or was changed since."
+        )
+    return found
 
 
 def write_predictions(path: Path, answers: "dict[str, tuple[Question, Prediction]]") -> None:

@@ -24,12 +24,12 @@ class BenchTrack:
 TRACKS: Mapping[str, BenchTrack] = {
     "rank": BenchTrack(
         "Which kernel is fastest on so many SMs, of an operator or a kernel that was never measured?",
-        ("operators", "kernels"),
+        ("operators", "kernels", "products"),
         ("score_at_1", "score_at_8", "gap_recovered"),
     ),
     "latency": BenchTrack(
         "How long does it take, and within which ends in nine of ten cases?",
-        ("operators", "kernels"),
+        ("operators", "kernels", "products"),
         ("latency_error", "coverage", "log_width"),
     ),
     "budget": BenchTrack(

@@ -126,6 +126,29 @@ def verify(
 
 
 @app.command()
+def seal(
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder, Parquet file or name.")],
+    published: Annotated[
+        str | None,
+        typer.Option(
+            "--published", metavar="HASH", help="Refuse a dataset of another hash.", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """Print the hash of a dataset's rows, to publish it before the data.
+
+    Examples:
+    - `costmodel bench seal datasets/mine`
+    """
+    from costmodel.benchmark._submission import seal as seal_dataset
+
+    found = seal_dataset(dataset, published)
+    print_line(found)
+    write_json(json, {"dataset": dataset, "sha256": found})
+
+
+@app.command()
 def table(
     sheet: Annotated[Path, typer.Argument(metavar="SHEET", help="What `bench run --json` wrote.")],
     out: Annotated[

@@ -46,9 +46,16 @@ class LearnerEntry(BenchEntry):
         self._fitted: dict[tuple[str, int], TransferModel] = {}
 
     def can_answer(self, question: Question) -> bool:
-        """Return whether it is made for the question, which has the columns that it needs."""
+        """Return whether it is made for the question, which has the columns that it needs.
+
+        Learners read this package's columns of kernels, of which one is a lower bound.
+        """
         groups = {column.group for column in question.columns}
-        return (not self.needs or self.needs in groups) and (not self.only or question.name in self.only)
+        return (
+            has_bound(question)
+            and (not self.needs or self.needs in groups)
+            and (not self.only or question.name in self.only)
+        )
 
     def answer(self, question: Question, seed: int = 0) -> Prediction:
         """Fit, adapt to each measured task, and predict."""
@@ -69,6 +76,11 @@ class LearnerEntry(BenchEntry):
 
     def _seen(self, columns: tuple[Column, ...]) -> Positions:
         return np.array([i for i, column in enumerate(columns) if column.group not in self.without], np.intp)
+
+
+def has_bound(question: Question) -> bool:
+    """Return whether the columns are this package's of kernels, and not of products alone."""
+    return any("lower_bound" in column.tags for column in question.columns)
 
 
 def predict_measured(model: TransferModel, question: Question, X: FloatArray) -> Prediction:

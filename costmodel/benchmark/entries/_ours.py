@@ -52,6 +52,32 @@ class ReadTrees(BenchEntry):
         return Prediction(np.where(np.isnan(asked[:, 0]), score.min() - 1.0, score))
 
 
+class ProductTrees(BenchEntry):
+    """Trees on what an analytic model of tiled products leaves out; as the model that the package ships."""
+
+    name, made_by, seeds = "costmodel-products", "costmodel", 3
+    about = "Trees above analytic times of tiled products; kernels near the best weigh most."
+
+    def can_answer(self, question: Question) -> bool:
+        """Only where kernels are of products."""
+        return question.name == "products"
+
+    def answer(self, question: Question, seed: int = 0) -> Prediction:
+        """Seconds."""
+        import xgboost
+
+        known, latency_s = question.known, question.latency_s
+        analytic = np.log(2.0) * question.column("product/total")
+        best = pd.Series(latency_s[known]).groupby(question.tasks[known]).transform("min").to_numpy()
+        weight, y = (best / latency_s[known]) ** 1.5, np.log(latency_s[known]) - analytic[known]
+        data = xgboost.QuantileDMatrix(question.features[known], y, weight=weight, nthread=1)
+        settings = {**_SETTINGS, "eta": 0.12, "subsample": 0.7, "colsample_bynode": 0.6, "seed": seed}
+        trees = xgboost.train(settings, data, num_boost_round=250)
+        left = trees.predict(xgboost.DMatrix(question.features[question.asked], nthread=1))
+        log_s = analytic[question.asked] + left.astype(np.float64)
+        return Prediction(-log_s, np.exp(log_s))
+
+
 def _relative(question: Question) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """What was read of each row and the log of its latency, both less their mean over the task."""
     read = [i for i, column in enumerate(question.columns) if column.group == "ir"]
@@ -64,6 +90,7 @@ def _relative(question: Question) -> tuple[NDArray[np.float32], NDArray[np.float
 
 ENTRIES = (
     ReadTrees(),
+    ProductTrees(),
     LearnerEntry(
         "costmodel-analytic",
         "analytic",

@@ -1,5 +1,7 @@
 """References: what chance, the author, the whole GPU, or a task's measurements alone would choose."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
@@ -39,7 +41,7 @@ class FirstConfig(BenchEntry):
     def answer(self, question: Question, seed: int = 0) -> Prediction:
         """Minus the place in the order of the values."""
         rows = question.rows.iloc[question.asked]
-        values = rows["config"].map(lambda text: tuple(msgspec.json.decode(text).values()))
+        values = rows["config"].map(_in_order)
         return Prediction(-values.groupby(rows["task"]).rank(method="min").to_numpy(dtype=np.float64))
 
 
@@ -67,6 +69,11 @@ class FromNothing(LearnerEntry):
     def make(self, columns: tuple[Column, ...], seed: int) -> TransferModel:
         """A Gaussian process that forgets all but the scale of the columns."""
         return FromScratch()
+
+
+def _in_order(config: str) -> tuple[tuple[bool, Any], ...]:
+    """Values of a config, numbers before texts."""
+    return tuple((isinstance(value, str), value) for value in msgspec.json.decode(config).values())
 
 
 def whole_gpu(question: Question) -> tuple[FloatArray, float]:

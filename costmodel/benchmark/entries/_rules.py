@@ -5,7 +5,7 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import Question
-from costmodel.benchmark.entries._learner import LearnerEntry
+from costmodel.benchmark.entries._learner import LearnerEntry, has_bound
 from costmodel.learners._base import Prediction
 
 
@@ -17,6 +17,10 @@ class Roofline(BenchEntry):
         "The longest of a kernel's times for arithmetic, shared memory, L2 and DRAM (Williams, Waterman and "
         "Patterson, CACM 52(4), 2009); nothing is learned."
     )
+
+    def can_answer(self, question: Question) -> bool:
+        """Only where resources are known."""
+        return has_bound(question)
 
     def answer(self, question: Question, seed: int = 0) -> Prediction:
         """The bound, in seconds."""
@@ -32,6 +36,10 @@ class WaveQuantisation(BenchEntry):
         "The roofline of the operator x ceil(waves) / waves, and x the padding of tiles (NVIDIA, Matrix "
         "Multiplication Background User's Guide; Osama et al., Stream-K, PPoPP 2023)."
     )
+
+    def can_answer(self, question: Question) -> bool:
+        """Only where waves are known."""
+        return has_bound(question)
 
     def answer(self, question: Question, seed: int = 0) -> Prediction:
         """In seconds, if those of the roofline are known; what has no launch fills all of its waves."""
