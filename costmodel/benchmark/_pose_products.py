@@ -54,10 +54,12 @@ def pose_products(name: str, salt: str) -> Posed:
     """
     rows, kernels, sha256 = _read(salt)
     features = np.empty((len(rows), len(COLUMNS)))
-    for (workload, sms), places in rows.groupby(["workload", "sms_granted"], sort=False).indices.items():
-        product, own = parse_product(workload), [kernels[i] for i in places]
-        terms = time_terms(product, own, int(sms), _rates(product.dtype), WHOLE_SMS)
-        features[places] = kernel_columns(product, own, int(sms), terms)
+    workloads, granted = rows["workload"].tolist(), rows["sms_granted"].tolist()
+    for places in rows.groupby("task", sort=False).indices.values():
+        product, own = parse_product(workloads[places[0]]), [kernels[i] for i in places]
+        sms = granted[places[0]]
+        terms = time_terms(product, own, sms, _rates(product.dtype), WHOLE_SMS)
+        features[places] = kernel_columns(product, own, sms, terms)
     families = sorted(rows["kind"].unique())
     draws = dict(zip(families, draw_names(families, salt), strict=True))
     rows["role"] = np.where(rows["kind"].map(draws) < _HELD_OUT, ASKED, KNOWN)
@@ -75,7 +77,8 @@ def parse_product(workload: str) -> Product:
     """Return the product of a workload's name."""
     found = _NAME.fullmatch(workload)
     assert found, workload
-    return Product(*(int(size) for size in found.groups()[:4]), *found.groups()[4:])
+    m, n, k, batch, dtype, layout, epilogue = found.groups()
+    return Product(int(m), int(n), int(k), int(batch), dtype, layout, epilogue)
 
 
 def kernels_of(configs: Sequence[str]) -> list[Kernel]:
@@ -105,7 +108,8 @@ def _read(salt: str) -> tuple[pd.DataFrame, list[Kernel], str]:
     distinct = table["workload"].unique()
     drawn = dict(zip(distinct, draw_names(distinct, f"{salt}/products"), strict=True))
     table = table[table["workload"].map(drawn) < _SHARE].reset_index(drop=True)
-    kernels = [_kernel(each) for each in table.to_dict("records")]
+    records: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]  # names are texts
+    kernels = [_kernel(each) for each in records]
     configs = [msgspec.json.encode(each._asdict()).decode() for each in kernels]
     tasks = [f"{name}@{DEVICE}/{sms}" for name, sms in zip(table["workload"], table["sms"], strict=True)]
     rows = pd.DataFrame(

@@ -13,15 +13,13 @@ from costmodel.benchmark._question import SALT, Posed
 from costmodel.benchmark._scores import SCORES, Judged, judge_answer
 from costmodel.benchmark._sheet import DIGITS, ScoreLine, ScoreSheet
 from costmodel.benchmark._submission import open_submission
-from costmodel.benchmark._tracks import TRACKS, tracks_of
+from costmodel.benchmark._tracks import TRACKS, baseline_of, tracks_of
 from costmodel.errors import CostModelError
 from costmodel.learners._base import Prediction
 from costmodel.reading import exists
 from costmodel.report._progress import Progress
 from costmodel.transfer._plan import one_blas_thread
 
-BASELINE = "costmodel-decided"
-"""The entry with which all others are compared."""
 _ALONE = "from-nothing"  # what no entry is to do harm against
 
 
@@ -50,8 +48,8 @@ def run_benchmark(
     Args:
         tracks: Names of ``TRACKS``. Default: all.
         entries: Names of entries or learners, files of predictions or of models, and entries of your own.
-            Default: all that come with the benchmark. The baseline and what answers are judged against are
-            added.
+            Default: all that come with the benchmark. The baselines and what answers are judged against
+            are added.
         salt: Salt of the split. Another one shows whether a result is that of one split.
         seeds: Runs of each entry that draws at random. Default: as many as the entry says.
 
@@ -62,7 +60,8 @@ def run_benchmark(
     asked = list(dict.fromkeys(name for track in chosen for name in TRACKS[track].questions))
     judges = [_open(each, salt) for each in entries] or list(shipped_entries().values())
     known = {entry.name for entry in judges}
-    judges = [*(find_entry(name) for name in (BASELINE, _ALONE) if name not in known), *judges]
+    added = dict.fromkeys([*map(baseline_of, asked), _ALONE])
+    judges = [*(find_entry(name) for name in added if name not in known), *judges]
     running = _Running(salt, seeds)
     with one_blas_thread(), Progress("benchmark", total=len(asked) * len(judges)) as progress:
         for name in asked:
@@ -108,7 +107,7 @@ class _Running:
     def lines(self, track: str) -> Iterator[ScoreLine]:
         """Each score of a track, by question and entry, the best first."""
         for question in TRACKS[track].questions:
-            told = {name: Judged.mean(runs) for name, runs in self.runs[question].items()}
+            told = {name: Judged.mean(runs) for name, runs in self.runs.get(question, {}).items()}
             for score in TRACKS[track].scores:
                 lines = [self._line(track, question, name, score, told) for name in told]
                 goes_down = SCORES[score].goes == "down"
@@ -129,8 +128,9 @@ class _Running:
     ) -> ScoreLine:
         own, runs = told[entry], self.runs[question][entry]
         versus: tuple[float | None, ...] = (None, None, None)
-        if entry != BASELINE and BASELINE in told:
-            versus = _rounded(told[entry].difference(told[BASELINE], score))
+        baseline = baseline_of(question)
+        if entry != baseline and baseline in told:
+            versus = _rounded(own.difference(told[baseline], score))
         each = _rounded([run.value(score) for run in runs]) if len(runs) > 1 else ()
         value, low, high = _rounded([own.value(score), *own.interval(score)])
         return ScoreLine(track, question, score, entry, self.made_by[entry], value, low, high, each, *versus)

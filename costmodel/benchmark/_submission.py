@@ -135,12 +135,12 @@ def verify(path: Path, salt: str = SALT) -> Verified:
             finite number; or they are the answers. A model: it learned from workloads that are asked.
     """
     entry = open_submission(path, salt)
-    questions = tuple(name for name in QUESTIONS if entry.can_answer(pose(name, salt).question))
+    questions = tuple(name for name in QUESTIONS if name in entry.questions)
     tracks = tuple(name for name, track in TRACKS.items() if set(track.questions) <= set(questions))
     return Verified(entry.name, questions, tracks)
 
 
-def open_submission(path: Path, salt: str = SALT) -> BenchEntry:
+def open_submission(path: Path, salt: str = SALT) -> "PredictionsFile | ModelFile":
     """Open a file of predictions or of a model as an entry, if it passes ``verify``.
 
     Raises:
@@ -173,6 +173,11 @@ class PredictionsFile(BenchEntry):
             self._answers[str(name)] = [_answer(path, posed.question, posed.key, run) for run in each]
         self.seeds = max(map(len, self._answers.values()))
 
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Names of the questions that the file answers."""
+        return tuple(self._answers)
+
     def can_answer(self, question: Question) -> bool:
         """Return whether the file answers it."""
         return question.name in self._answers
@@ -195,15 +200,15 @@ class ModelFile(BenchEntry):
     """
 
     made_by, about = "yours", "A trained model from a file."
-    _asks = "operators"
+    questions = ("operators",)
 
     def __init__(self, path: Path, salt: str = SALT) -> None:
         self.name, self._model = path.stem, load_model(path)
-        _refuse_seen(path, self._model, pose(self._asks, salt).question)
+        _refuse_seen(path, self._model, pose(self.questions[0], salt).question)
 
     def can_answer(self, question: Question) -> bool:
         """Return whether it is about the operators that it was trained for, on the split that was checked."""
-        return question.name == self._asks
+        return question.name in self.questions
 
     def answer(self, question: Question, seed: int = 0) -> Prediction:
         """Predict."""

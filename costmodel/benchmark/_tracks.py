@@ -56,6 +56,18 @@ TRACKS: Mapping[str, BenchTrack] = {
 """Each track by name."""
 
 
+_BASELINES = {
+    "kernels": "costmodel-read",
+    "products": "costmodel-products",
+    "budgets": "costmodel-known-elsewhere",
+}
+
+
+def baseline_of(question: str) -> str:
+    """Return the entry with which others are compared: what this package would choose by there."""
+    return _BASELINES.get(question, "costmodel-decided")
+
+
 def tracks_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return these names of tracks in their order, or all if there are none.
 

@@ -13,6 +13,8 @@ from costmodel.learners._base import Prediction
 from costmodel.transfer._read_ranker import relative_columns
 
 _LATER = ("ir", "compiled")
+# Questions about operators whose work is known.
+_OF_OPERATORS = ("operators", "budgets", "devices", "few-1", "few-4", "few-16", "honest", "misled")
 _TREES = 150
 _SETTINGS: dict[str, Any] = {
     "tree_method": "hist",
@@ -95,13 +97,14 @@ ENTRIES = (
         "costmodel-analytic",
         "analytic",
         without=_LATER,
+        only=_OF_OPERATORS,
         about="A weighted sum of analytic times, fitted to what is known; facts that are decided.",
     ),
     LearnerEntry(
         "costmodel-kernel-ridge",
-        "kernel-ridge",
+        "kernel-ridge+intervals",
         without=_LATER,
-        about="Kernel ridge, the default for one workload; facts that are decided.",
+        about="Kernel ridge with calibrated intervals; facts that are decided.",
     ),
     LearnerEntry(
         "costmodel-decided",
@@ -122,11 +125,5 @@ ENTRIES = (
         without=("ir",),
         needs="compiled",
         about="The same, which also sees the machine code of every kernel: each has to be compiled.",
-    ),
-    LearnerEntry(
-        "costmodel-intervals",
-        "kernel-ridge+intervals",
-        without=_LATER,
-        about="Kernel ridge with calibrated intervals; facts that are decided.",
     ),
 )
