@@ -1,6 +1,6 @@
 from ._entry import BenchEntry as BenchEntry
 from ._question import AnswerKey as AnswerKey
-from ._question import Question as Question
+from ._question import BenchQuestion as BenchQuestion
 from ._run import BenchRun as BenchRun
 from ._run import run_benchmark as run_benchmark
 from ._sheet import ScoreSheet as ScoreSheet

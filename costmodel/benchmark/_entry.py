@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.learners._base import Prediction
 from costmodel.learners._registry import learner_names
@@ -30,12 +30,12 @@ class BenchEntry(ABC):
     about: str = ""
     seeds: int = 1
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Return whether it has anything to say; by default, to every question."""
         return True
 
     @abstractmethod
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Score the asked rows, ``(a,)`` in the order of ``question.asked``; seconds and ends are optional.
 
         Args:
@@ -50,7 +50,7 @@ def shipped_entries() -> dict[str, BenchEntry]:
     return {entry.name: entry for entry in _shipped()}
 
 
-def find_entry(name: str) -> BenchEntry:
+def open_entry(name: str) -> BenchEntry:
     """Return an entry of this package, or a registered learner as an entry.
 
     Raises:

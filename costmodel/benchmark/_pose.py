@@ -18,8 +18,8 @@ from costmodel.benchmark._question import (
     MEASURED,
     SALT,
     AnswerKey,
+    BenchQuestion,
     Posed,
-    Question,
     draw_names,
     short_ids,
 )
@@ -164,7 +164,7 @@ class _Pool:
         asked = (told["role"] == ASKED).to_numpy()
         key = AnswerKey(told["latency_s"].to_numpy()[asked], whole_s[asked])
         told.loc[asked, "latency_s"] = np.nan
-        return Posed(Question(name, told, self.features[taken], self.columns), key, self.data)
+        return Posed(BenchQuestion(name, told, self.features[taken], self.columns), key, self.data)
 
 
 @lru_cache(maxsize=2)

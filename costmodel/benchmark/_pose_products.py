@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
-from costmodel.benchmark._question import ASKED, KNOWN, AnswerKey, Posed, Question, draw_names, short_ids
+from costmodel.benchmark._question import ASKED, KNOWN, AnswerKey, BenchQuestion, Posed, draw_names, short_ids
 from costmodel.columns import Column
 from costmodel.dataset.table._files import check_checksum, hash_file
 from costmodel.errors import CostModelError
@@ -70,7 +70,7 @@ def pose_products(name: str, salt: str) -> Posed:
     columns = tuple(
         Column(f"product/{each}", "1", "launch" if each in _DERIVED else "config") for each in COLUMNS
     )
-    return Posed(Question(name, rows, features, columns), key, {DATASET: sha256})
+    return Posed(BenchQuestion(name, rows, features, columns), key, {DATASET: sha256})
 
 
 def parse_product(workload: str) -> Product:
@@ -81,7 +81,7 @@ def parse_product(workload: str) -> Product:
     return Product(int(m), int(n), int(k), int(batch), dtype, layout, epilogue)
 
 
-def kernels_of(configs: Sequence[str]) -> list[Kernel]:
+def product_kernels(configs: Sequence[str]) -> list[Kernel]:
     """Return the kernels of configs."""
     return [Kernel(**msgspec.json.decode(config)) for config in configs]
 

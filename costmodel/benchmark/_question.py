@@ -38,7 +38,7 @@ def short_ids(names: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class BenchQuestion:
     """What is known, and what is asked.
 
     Attributes:
@@ -131,7 +131,7 @@ class Posed:
         data: SHA-256 of each dataset that it is made of, by name.
     """
 
-    question: Question
+    question: BenchQuestion
     key: AnswerKey
     data: dict[str, str]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.benchmark._entry import BenchEntry, find_entry, shipped_entries
+from costmodel.benchmark._entry import BenchEntry, open_entry, shipped_entries
 from costmodel.benchmark._pose import pose
 from costmodel.benchmark._question import SALT, Posed
 from costmodel.benchmark._scores import SCORES, Judged, judge_answer
@@ -61,7 +61,7 @@ def run_benchmark(
     judges = [_open(each, salt) for each in entries] or list(shipped_entries().values())
     known = {entry.name for entry in judges}
     added = dict.fromkeys([*map(baseline_of, asked), _ALONE])
-    judges = [*(find_entry(name) for name in added if name not in known), *judges]
+    judges = [*(open_entry(name) for name in added if name not in known), *judges]
     running = _Running(salt, seeds)
     with one_blas_thread(), Progress("benchmark", total=len(asked) * len(judges)) as progress:
         for name in asked:
@@ -75,7 +75,7 @@ def _open(entry: "str | Path | BenchEntry", salt: str) -> BenchEntry:
         return entry
     if isinstance(entry, Path) or "/" in entry or "." in entry or exists(Path(entry)):
         return open_submission(Path(entry), salt)
-    return find_entry(entry)
+    return open_entry(entry)
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Running:
         self.data |= posed.data
         self.digests[question] = posed.digest
         is_harm = question in TRACKS["harm"].questions
-        alone = find_entry(_ALONE).answer(posed.question) if is_harm else None
+        alone = open_entry(_ALONE).answer(posed.question) if is_harm else None
         for entry in entries:
             progress.advance(f"{entry.name}: {question}")
             self.made_by[entry.name] = entry.made_by

@@ -16,7 +16,7 @@ import pandas as pd
 
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._pose import QUESTIONS, name_rows, pose
-from costmodel.benchmark._question import ASKED, SALT, AnswerKey, Question
+from costmodel.benchmark._question import ASKED, SALT, AnswerKey, BenchQuestion
 from costmodel.benchmark._tracks import TRACKS, tracks_of
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.errors import CostModelError
@@ -36,7 +36,7 @@ def write_tasks(folder: Path, tracks: Sequence[str] = (), salt: str = SALT) -> l
     """Write the questions as files, for models in any language; there is no answer in them.
 
     Each question has ``known.parquet`` (what to learn from, and what was measured of the asked tasks, by
-    ``role``) and ``asked.parquet`` (what to predict), both with the columns of ``Question.rows`` and the
+    ``role``) and ``asked.parquet`` (what to predict), both with the columns of ``BenchQuestion.rows`` and the
     features. ``questions.json`` has the salt, the datasets and the units of the features.
 
     Args:
@@ -91,7 +91,7 @@ def seal(dataset: DatasetLike, published: str | None = None) -> str:
     return found
 
 
-def write_predictions(path: Path, answers: "dict[str, tuple[Question, Prediction]]") -> None:
+def write_predictions(path: Path, answers: "dict[str, tuple[BenchQuestion, Prediction]]") -> None:
     """Write answers as a file of predictions.
 
     Args:
@@ -140,18 +140,18 @@ def verify(path: Path, salt: str = SALT) -> Verified:
     return Verified(entry.name, questions, tracks)
 
 
-def open_submission(path: Path, salt: str = SALT) -> "PredictionsFile | ModelFile":
+def open_submission(path: Path, salt: str = SALT) -> "SubmittedPredictions | SubmittedModel":
     """Open a file of predictions or of a model as an entry, if it passes ``verify``.
 
     Raises:
         CostModelError: It does not.
     """
     if path.suffix in (".parquet", ".csv"):
-        return PredictionsFile(path, salt)
-    return ModelFile(path, salt)
+        return SubmittedPredictions(path, salt)
+    return SubmittedModel(path, salt)
 
 
-class PredictionsFile(BenchEntry):
+class SubmittedPredictions(BenchEntry):
     """Predictions that were made elsewhere.
 
     Args:
@@ -178,17 +178,17 @@ class PredictionsFile(BenchEntry):
         """Names of the questions that the file answers."""
         return tuple(self._answers)
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Return whether the file answers it."""
         return question.name in self._answers
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Return what the file says."""
         runs = self._answers[question.name]
         return runs[seed % len(runs)]
 
 
-class ModelFile(BenchEntry):
+class SubmittedModel(BenchEntry):
     """A model that ``costmodel train`` saved.
 
     Args:
@@ -206,16 +206,16 @@ class ModelFile(BenchEntry):
         self.name, self._model = path.stem, load_model(path)
         _refuse_seen(path, self._model, pose(self.questions[0], salt).question)
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Return whether it is about the operators that it was trained for, on the split that was checked."""
         return question.name in self.questions
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Predict."""
         return self._model.model.predict(question.features[question.asked][:, : len(COLUMNS)])
 
 
-def _refuse_seen(path: Path, model: Model, question: Question) -> None:
+def _refuse_seen(path: Path, model: Model, question: BenchQuestion) -> None:
     metadata = model.metadata
     asked = set(question.rows["workload"].to_numpy()[question.asked])
     if metadata.columns != tuple(column.name for column in COLUMNS):
@@ -251,7 +251,7 @@ def _read_predictions(path: Path) -> pd.DataFrame:
     return rows
 
 
-def _answer(path: Path, question: Question, key: AnswerKey, rows: pd.DataFrame) -> Prediction:
+def _answer(path: Path, question: BenchQuestion, key: AnswerKey, rows: pd.DataFrame) -> Prediction:
     """The answer in the order of the question.
 
     Raises:
@@ -290,7 +290,7 @@ def _wrong_ids(given: "pd.Series[str]", asked: np.ndarray[Any, Any]) -> Iterator
             yield must, wrong
 
 
-def _refuse_answers(where: str, question: Question, key: AnswerKey, answer: Prediction) -> None:
+def _refuse_answers(where: str, question: BenchQuestion, key: AnswerKey, answer: Prediction) -> None:
     """Refuse predictions that are nearer to the answers than a second measurement would be."""
     ran = np.isfinite(key.latency_s)
     if answer.latency_s is not None:

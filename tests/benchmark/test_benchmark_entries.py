@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from costmodel.benchmark import BenchEntry, ScoreSheet, run_benchmark
-from costmodel.benchmark._entry import find_entry, shipped_entries
+from costmodel.benchmark._entry import open_entry, shipped_entries
 from costmodel.benchmark._pose import pose
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
@@ -20,7 +20,7 @@ QUICK = [
 
 @pytest.mark.parametrize("name", QUICK)
 def test_an_entry_answers_every_asked_row_the_same_each_time(name):
-    entry = find_entry(name)
+    entry = open_entry(name)
     for question in (pose(each).question for each in ("operators", "kernels", "budgets", "few-1")):
         if entry.can_answer(question):
             first, second = entry.answer(question), entry.answer(question)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from costmodel.benchmark import run_benchmark, seal, verify, write_predictions, write_tasks
-from costmodel.benchmark._entry import find_entry
+from costmodel.benchmark._entry import open_entry
 from costmodel.benchmark._pose import pose
 from costmodel.cli import main
 from costmodel.dataset import load_dataset
@@ -29,7 +29,7 @@ def posed():
 
 @pytest.fixture(scope="module")
 def answer(posed):
-    return find_entry("roofline").answer(posed.question)
+    return open_entry("roofline").answer(posed.question)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.columns import Column
 from costmodel.learners._base import Prediction
 from costmodel.transfer._base import Predictor, TransferModel
@@ -45,7 +45,7 @@ class LearnerEntry(BenchEntry):
         self.made_by, self.about, self.seeds = made_by, about, seeds
         self._fitted: dict[tuple[str, int], TransferModel] = {}
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Return whether it is made for the question, which has the columns that it needs.
 
         Learners read this package's columns of kernels, of which one is a lower bound.
@@ -57,7 +57,7 @@ class LearnerEntry(BenchEntry):
             and (not self.only or question.name in self.only)
         )
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Fit, adapt to each measured task, and predict."""
         seen = self._seen(question.columns)
         X, key = question.features[:, seen], (question.known_digest, seed)
@@ -78,12 +78,12 @@ class LearnerEntry(BenchEntry):
         return np.array([i for i, column in enumerate(columns) if column.group not in self.without], np.intp)
 
 
-def has_bound(question: Question) -> bool:
+def has_bound(question: BenchQuestion) -> bool:
     """Return whether the columns are this package's of kernels, and not of products alone."""
     return any("lower_bound" in column.tags for column in question.columns)
 
 
-def predict_measured(model: TransferModel, question: Question, X: FloatArray) -> Prediction:
+def predict_measured(model: TransferModel, question: BenchQuestion, X: FloatArray) -> Prediction:
     """Predict each asked task by the model after it was told what was measured of the task.
 
     Args:

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._learner import LearnerEntry
 from costmodel.learners._base import Prediction
 from costmodel.transfer._read_ranker import relative_columns
@@ -35,11 +35,11 @@ class ReadTrees(BenchEntry):
         "Trees on what was read in a kernel's IR, relative to its other configs; nothing is compiled further."
     )
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where kernels were read, and nothing was measured."""
         return "ir" in {column.group for column in question.columns} and not question.measured.size
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Minus the log of the latency over the task's mean; what was not read comes last."""
         import xgboost
 
@@ -60,11 +60,11 @@ class ProductTrees(BenchEntry):
     name, made_by, seeds = "costmodel-products", "costmodel", 3
     about = "Trees above analytic times of tiled products; kernels near the best weigh most."
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where kernels are of products."""
         return question.name == "products"
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Seconds."""
         import xgboost
 
@@ -80,7 +80,7 @@ class ProductTrees(BenchEntry):
         return Prediction(-log_s, np.exp(log_s))
 
 
-def _relative(question: Question) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def _relative(question: BenchQuestion) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """What was read of each row and the log of its latency, both less their mean over the task."""
     read = [i for i, column in enumerate(question.columns) if column.group == "ir"]
     values, X = question.features[:, read], np.empty((len(question.rows), len(read)), np.float32)

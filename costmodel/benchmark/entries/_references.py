@@ -7,7 +7,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._learner import LearnerEntry
 from costmodel.columns import Column
 from costmodel.learners._base import Prediction
@@ -21,7 +21,7 @@ class Chance(BenchEntry):
     name, made_by = "random", "reference"
     about = "Any kernel; the exact expectation."
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """The same score for all."""
         return Prediction(np.zeros(len(question.asked)))
 
@@ -34,11 +34,11 @@ class FirstConfig(BenchEntry):
         "The first config of the declared space: the lowest value of the first parameter, then of the next."
     )
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where authors declared parameters."""
         return question.name == "kernels"
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Minus the place in the order of the values."""
         rows = question.rows.iloc[question.asked]
         values = rows["config"].map(_in_order)
@@ -51,11 +51,11 @@ class WholeGpuOrder(BenchEntry):
     name, made_by = "whole-gpu-order", "reference"
     about = "What every tuner without budgets does: the order of the whole GPU, its latency times SMs lost."
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where the whole GPU is known."""
         return question.name == "budgets"
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Latency on the whole GPU x its SMs / those granted; what failed there comes last."""
         whole_s, sms = whole_gpu(question)
         granted = question.rows["sms_granted"].to_numpy(dtype=np.float64)[question.asked]
@@ -63,7 +63,7 @@ class WholeGpuOrder(BenchEntry):
         return Prediction(-latency_s, latency_s)
 
 
-class FromNothing(LearnerEntry):
+class TaskAlone(LearnerEntry):
     """Learns from the measurements of the task alone."""
 
     def make(self, columns: tuple[Column, ...], seed: int) -> TransferModel:
@@ -76,7 +76,7 @@ def _in_order(config: str) -> tuple[tuple[bool, Any], ...]:
     return tuple((isinstance(value, str), value) for value in msgspec.json.decode(config).values())
 
 
-def whole_gpu(question: Question) -> tuple[FloatArray, float]:
+def whole_gpu(question: BenchQuestion) -> tuple[FloatArray, float]:
     """Return the latency of each asked kernel where most SMs were granted, ``(a,)``, and their number.
 
     It is inf where the kernel is not known there.
@@ -94,7 +94,7 @@ ENTRIES = (
     Chance(),
     FirstConfig(),
     WholeGpuOrder(),
-    FromNothing(
+    TaskAlone(
         "from-nothing",
         "",
         without=("ir", "compiled"),

@@ -4,7 +4,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._learner import LearnerEntry, has_bound
 from costmodel.learners._base import Prediction
 
@@ -18,11 +18,11 @@ class Roofline(BenchEntry):
         "Patterson, CACM 52(4), 2009); nothing is learned."
     )
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where resources are known."""
         return has_bound(question)
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """The bound, in seconds."""
         log2_s = asked_bound(question)
         return Prediction(-log2_s, np.exp2(log2_s))
@@ -37,11 +37,11 @@ class WaveQuantisation(BenchEntry):
         "Multiplication Background User's Guide; Osama et al., Stream-K, PPoPP 2023)."
     )
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where waves are known."""
         return has_bound(question)
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """In seconds, if those of the roofline are known; what has no launch fills all of its waves."""
         waves, filled = (
             asked_column(question, name, 0.0) for name in ("log2_waves", "log2_fractional_waves")
@@ -53,7 +53,7 @@ class WaveQuantisation(BenchEntry):
         return Prediction(-log2_s, np.exp2(roofline + log2_s))
 
 
-def asked_bound(question: Question) -> FloatArray:
+def asked_bound(question: BenchQuestion) -> FloatArray:
     """Return ``(a,)`` log2 of the seconds of the resource that each asked kernel needs longest.
 
     It is that of what was read of the kernel, or of its operator and launch.
@@ -66,7 +66,7 @@ def asked_bound(question: Question) -> FloatArray:
     return np.where(np.isnan(bound), np.nanmax(bound), bound)
 
 
-def asked_column(question: Question, name: str, unknown: float) -> FloatArray:
+def asked_column(question: BenchQuestion, name: str, unknown: float) -> FloatArray:
     """Return ``(a,)`` a feature of the asked rows, with another number where it is not known."""
     values = question.column(name)[question.asked]
     return np.where(np.isnan(values), unknown, values)

@@ -6,7 +6,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
-from costmodel.benchmark._question import Question
+from costmodel.benchmark._question import BenchQuestion
 from costmodel.learners._base import Prediction
 
 _SETTINGS: dict[str, Any] = {
@@ -31,11 +31,11 @@ class RawTrees(BenchEntry):
         "trees of depth 6."
     )
 
-    def can_answer(self, question: Question) -> bool:
+    def can_answer(self, question: BenchQuestion) -> bool:
         """Only where nothing was measured: the trees have no way to adapt."""
         return not question.measured.size
 
-    def answer(self, question: Question, seed: int = 0) -> Prediction:
+    def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Fit to what ran, and predict."""
         import xgboost
 
@@ -46,7 +46,7 @@ class RawTrees(BenchEntry):
         log_s = trees.predict(xgboost.DMatrix(X[question.asked], nthread=1)).astype(np.float64)
         return Prediction(-log_s, np.exp(log_s))
 
-    def _seen(self, question: Question) -> FloatArray:
+    def _seen(self, question: BenchQuestion) -> FloatArray:
         seen = [
             i
             for i, column in enumerate(question.columns)
