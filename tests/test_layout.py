@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "costmodel"
 TESTS = Path(__file__).parent
 
 FILES, FOLDERS, WIDEST = 552, 56, 22  # products, torch.compile, other profilers, programs, PTX, the benchmark
-EXPORTED, DEFINED_TWICE = 252, 3  # products, torch.compile, comparisons of recordings and the benchmark came in
+EXPORTED, DEFINED_TWICE = 252, 3  # products, torch.compile, comparisons of recordings, the benchmark came in
 KEYWORDS, MANY_PARAMETERS = 10, 15
 
 # The most modules of this package that a fresh interpreter may have loaded after a statement.
