@@ -24,7 +24,7 @@ from costmodel.kernels.library._cublaslt import (
     OfferedAlgorithm,
     create_layout,
     list_algorithms,
-    read_config,
+    read_algorithm_config,
 )
 from costmodel.products._choose import top
 from costmodel.products._cublaslt_tiles import describe_algorithm
@@ -152,7 +152,7 @@ class _Prepared:
 
     def describe(self, position: int) -> Kernel:
         """Return an algorithm as a kernel."""
-        config = read_config(self._library, self.answers[position])
+        config = read_algorithm_config(self._library, self.answers[position])
         return describe_algorithm(self._product, "told" if self._told else "", position, config)
 
     def multiply(self, position: int) -> Multiply:

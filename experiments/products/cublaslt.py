@@ -15,7 +15,7 @@ from costmodel.kernels.library._cublaslt import (
     OfferedAlgorithm,
     create_layout,
     list_algorithms,
-    read_config,
+    read_algorithm_config,
 )
 from costmodel.products._product import Product
 
@@ -41,7 +41,7 @@ class Algorithm(NamedTuple):
         position: In their list, the fastest in their opinion first.
         told: SMs that they were told, 0 for none.
         waves: Waves that they expect.
-        config: What it is, see ``read_config``.
+        config: What it is, see ``read_algorithm_config``.
         launch: Put it on a stream.
     """
 
@@ -111,7 +111,13 @@ class Descriptors:
         except RuntimeError:
             return []
         return [
-            Algorithm(i, told, float(each.waves), read_config(library, each), self._launch(operation, each))
+            Algorithm(
+                i,
+                told,
+                float(each.waves),
+                read_algorithm_config(library, each),
+                self._launch(operation, each),
+            )
             for i, each in enumerate(answers)
         ]
 

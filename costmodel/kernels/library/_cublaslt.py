@@ -233,7 +233,7 @@ def list_algorithms(
     return [answer for answer in answers[: count.value] if answer.status == 0]
 
 
-def read_config(library: CuBlasLt, offered: OfferedAlgorithm) -> dict[str, int]:
+def read_algorithm_config(library: CuBlasLt, offered: OfferedAlgorithm) -> dict[str, int]:
     """Tell what an algorithm is: its number, tile, stages and so on; -1 for what it has not."""
     found = {}
     for name, (attribute, kind) in _CONFIG.items():

@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs._trace_databases import read_database
 from costmodel.planner.graphs._trace_events import DeviceProperties, Event, Trace, read_whole
-from costmodel.planner.graphs._trace_tables import read_table
+from costmodel.planner.graphs._trace_tables import read_trace_table
 from costmodel.planner.graphs._trace_xla import is_of_xla, read_xla
 from costmodel.reading import Stream, open_unpacked, refusing, say_looks
 
@@ -41,7 +41,7 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     if trace is None:
         with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
             data = _content(file, findings)
-        trace = read_table(path, data) or _read_json(data, findings)
+        trace = read_trace_table(path, data) or _read_json(data, findings)
     if not trace.events:
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "

@@ -71,7 +71,7 @@ class _Table(NamedTuple):
     device: str
 
 
-def read_table(path: Path, data: bytes) -> Trace | None:
+def read_trace_table(path: Path, data: bytes) -> Trace | None:
     """Read a table; None if it is none of those that are known.
 
     Raises:
