@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kineto_traces import span
 
 from costmodel import CostModelError
@@ -12,6 +15,7 @@ from costmodel.planner import replay
 from costmodel.planner.graphs._kernel_graph import DependencyKind
 from costmodel.planner.graphs._recorded_graph import RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
+from costmodel.planner.graphs._trace_tasks import Stream
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._scale import scale
 
@@ -180,3 +184,20 @@ def test_commas_within_brackets_are_part_of_a_name(tmp_path: Path) -> None:
     for transform in parse_what_if("scale:void add<float, 4>=0.5, scale:add=0.5"):
         graph = transform(graph)
     assert replay(graph).makespan_s == pytest.approx(266e-6)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 4), min_size=1, max_size=12),
+    launches=st.data(),
+    times=st.tuples(st.integers(-1, 40), st.integers(-1, 40)),
+)
+def test_the_last_task_that_had_ended_is_found(
+    lengths: list[int], launches: st.DataObject, times: tuple[int, int]
+) -> None:
+    """As by walking back from the last that was launched."""
+    ends = np.cumsum(lengths).astype(float)
+    launched = np.sort([launches.draw(st.integers(-2, 38)) for _ in lengths]).astype(float)
+    stream = Stream(None, 0, 7, [], 100, launched, ends)
+    before = [i for i in range(len(ends)) if launched[i] < times[0]]
+    walked = next((100 + i for i in reversed(before) if ends[i] <= times[1]), None)
+    assert stream.last_ended(*map(float, times)) == walked

@@ -181,6 +181,12 @@ def class_of_call(name: str, operator: str, types: Sequence[object]) -> KernelCl
 
     The operator says whether there is a product, the name which of its kernels are helpers.
     """
+    found = next((_TYPES[each] for each in types if isinstance(each, str) and each in _TYPES), None)
+    return _class_of_call(name, operator, found)
+
+
+@cache
+def _class_of_call(name: str, operator: str, of_inputs: Precision | None) -> KernelClass:
     by_name = class_of_name(name)
     asked = next((kind for kind, pattern in _OF_OPERATOR if pattern.match(operator)), KernelKind.UNKNOWN)
     kind = by_name.kind
@@ -188,8 +194,7 @@ def class_of_call(name: str, operator: str, types: Sequence[object]) -> KernelCl
         kind = asked if kind == KernelKind.UNKNOWN else kind
     elif asked != KernelKind.UNKNOWN and kind in (*_PRODUCTS, KernelKind.UNKNOWN):
         kind = asked
-    found = next((_TYPES[each] for each in types if isinstance(each, str) and each in _TYPES), None)
-    return KernelClass(kind, _precision(found, by_name.precision))
+    return KernelClass(kind, _precision(of_inputs, by_name.precision))
 
 
 def class_of_workload(workload: Workload, name: str) -> KernelClass:

@@ -1,8 +1,10 @@
 """From a trace to a kernel graph whose replay gives the times that were recorded."""
 
+import gc
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -42,7 +44,24 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
     Raises:
         CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
-    path, findings = Path(path), FaultCounts()
+    with _without_collector():
+        return _read(Path(path), within)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the collector of cycles, of which there are none here: it would look at each event many times."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _read(path: Path, within: str) -> RecordedGraph:
+    findings = FaultCounts()
     trace = read_trace(path, findings)
     choose = (lambda spans: spans_within(spans, within, findings)) if within else list
     tracks = sort_onto_tracks(trace.events, findings, choose)

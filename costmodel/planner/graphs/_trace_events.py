@@ -188,6 +188,8 @@ def only_looks(name: str) -> bool:
 
 def parse_number(value: Any) -> float:
     """Read the finite number that a field holds; NaN for anything else."""
+    if type(value) is float and math.isfinite(value):  # nearly all are
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
     try:
@@ -199,6 +201,8 @@ def parse_number(value: Any) -> float:
 
 def read_whole(value: Any) -> int | None:
     """Read the whole number that a field holds, or None."""
+    if type(value) is int:
+        return value
     found = parse_number(value)
     return int(found) if found.is_integer() else None
 

@@ -64,18 +64,10 @@ def _guess_wait(call: Call, tasks: Tasks, resolution_s: float) -> Iterator[Link]
     done = [
         source
         for each in streams
-        if each is not waiting and (source := _ended_before(each, call.span.start, latest_s)) is not None
+        if each is not waiting and (source := each.last_ended(call.span.start, latest_s)) is not None
     ]
     if done:
         yield max(done, key=lambda source: tasks.pieces[source].end), target, DependencyKind.EVENT
-
-
-def _ended_before(stream: Stream, launched_s: float, latest_s: float) -> int | None:
-    """The last task of a stream that was launched before a time and ended before another."""
-    last = stream.last_before(launched_s)
-    while last is not None and stream.spans[last - stream.first].end > latest_s:
-        last = last - 1 if last > stream.first else None
-    return last
 
 
 @dataclass(frozen=True)

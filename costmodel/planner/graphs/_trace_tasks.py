@@ -229,6 +229,7 @@ class Stream:
         spans: Its kernels, copies and memsets.
         first: Task of the first span; the others follow.
         launched_s: ``(spans,)`` start of the latest launch up to each; minus infinity before the first.
+        ends_s: ``(spans,)`` when each ends, before the next starts.
     """
 
     process: Hashable
@@ -237,11 +238,18 @@ class Stream:
     spans: list[Span]
     first: int
     launched_s: FloatArray
+    ends_s: FloatArray
 
     def last_before(self, time: float) -> int | None:
         """Find the last task that was launched before a time."""
         found = int(np.searchsorted(self.launched_s, time, side="left")) - 1
         return None if found < 0 else self.first + found
+
+    def last_ended(self, launched_s: float, ended_s: float) -> int | None:
+        """Find the last task that was launched before a time, and had ended at another."""
+        last = self.last_before(launched_s)
+        ended = int(np.searchsorted(self.ends_s, ended_s, side="right")) - 1
+        return None if last is None or ended < 0 else min(last, self.first + ended)
 
     def first_after(self, time: float) -> int | None:
         """Find the first task that was launched after a time."""
@@ -314,7 +322,8 @@ def list_tasks(tracks: Tracks, trace: Trace, findings: FaultCounts) -> Tasks:
         resources.append(Resource(f"{of_process}GPU {device} stream {number}", is_stream=True))
         owners = Counter(call.span.process for call, _ in linked).most_common(1)
         owner = owners[0][0] if owners else None
-        streams.append(Stream(owner, device, number, spans, base, _launched(len(spans), base, linked)))
+        launched_s, ends_s = _launched(len(spans), base, linked), np.array([span.end for span in spans])
+        streams.append(Stream(owner, device, number, spans, base, launched_s, ends_s))
     _name_operations(pieces, launches)
     launching = {call.first for call, _ in launches}
     findings.add(
