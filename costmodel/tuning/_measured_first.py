@@ -1,4 +1,4 @@
-"""What a search measures first: what reads best of a user's own Triton family, and the best of a product."""
+"""What a search measures first: what reads best of Triton families, and what is expected of products."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.search.spaces._base import SearchSpace
 from costmodel.threads import cpu_threads
+from costmodel.tuning._knowledge import Knowledge
 
 if TYPE_CHECKING:  # loaded where it is used: most searches are not of products
     from costmodel.products._product import Product
@@ -25,6 +26,22 @@ _EXPECTED = 512  # configs of each source, likewise
 _SHARE = 4  # of so many trials of a source one is chosen
 _TIMEOUT_S = 60.0
 _FOLDER = "read"
+_TRITON = "triton"
+
+
+def source_to_read(
+    family: FamilySource | None, workload: Workload, known: Mapping[str, Knowledge]
+) -> FamilySource | None:
+    """Return the source whose kernels are worth reading: the user's, or Triton's if nothing is known.
+
+    Args:
+        family: Source of the user's family; None without one.
+        workload: What is tuned.
+        known: What is known of the kernels of each source.
+    """
+    if family is not None or not workload.is_foreign or _TRITON not in known:
+        return family
+    return TritonSource() if known[_TRITON].model is None else None
 
 
 def read_first(
@@ -33,7 +50,7 @@ def read_first(
     """Return the configs to measure first, the most promising in front; none where nothing can be read.
 
     Args:
-        source: Source of the user's family; None without one.
+        source: Source of the family, see ``source_to_read``; None without one.
         workload: What it computes.
         platforms: Where it is tuned for.
         trials: Measurements that the search has.

@@ -34,7 +34,7 @@ from costmodel.tuning._findings import (
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history
 from costmodel.tuning._knowledge import Knowledge
-from costmodel.tuning._measured_first import expect_first, read_first
+from costmodel.tuning._measured_first import expect_first, read_first, source_to_read
 from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
 from costmodel.tuning._request import Goal, Prior, SearchSettings
 from costmodel.tuning._result import TuneResult
@@ -154,7 +154,7 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     read, expected = [], []
     if not replayed:
         drawn = platforms, request.trials, request.settings.seed
-        read = read_first(subject.family, asked, *drawn)
+        read = read_first(source_to_read(subject.family, asked, told), asked, *drawn)
         expected = expect_first(spaces, asked, *drawn)
     searches = _run_searches(runner, list(samplers.values()), request, expected, [*known_best, *read])
     found = {name: search.result for name, search in zip(names, searches, strict=True)}

@@ -7,10 +7,11 @@ import pytest
 pytest.importorskip("triton")
 
 from costmodel.kernels.triton._source import TritonSource
-from costmodel.records import find_device
+from costmodel.records import Workload, find_device
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.tuning import check_kernels
-from costmodel.tuning._measured_first import read_first
+from costmodel.tuning._knowledge import Knowledge
+from costmodel.tuning._measured_first import read_first, source_to_read
 
 pytestmark = [pytest.mark.triton, pytest.mark.white_box]
 
@@ -79,3 +80,16 @@ def test_a_check_tells_what_configs_should_take(source: TritonSource, tmp_path: 
         (expected is None) == (block < 200) for block, expected in told.items()
     )  # such a row ends early
     assert all(each.low < each.expected < each.high for each in told.values() if each)
+
+
+def test_a_family_that_ships_is_read_if_nothing_was_measured_of_it(source: TritonSource) -> None:
+    workload = Workload.parse("triton.expert_routing-t64-e16-k2-s100")
+    shipped = source_to_read(None, workload, {"triton": Knowledge()})
+    found = read_first(shipped, workload, [H100], 8, seed=0)
+    assert len(found) == 2
+    assert {each.workload for each in found} == {workload}
+    assert source_to_read(source, workload, {"triton": Knowledge()}) is source
+    assert source_to_read(None, workload, {"library": Knowledge()}) is None
+    assert source_to_read(None, Workload.parse("matmul-m8-n8-k8"), {"triton": Knowledge()}) is None
+    trained = Knowledge(model=object())  # type: ignore[arg-type]
+    assert source_to_read(None, workload, {"triton": trained}) is None

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton.families import routing
 from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
 
-# The most tiles that the assignments of each expert can make.
-_TILES_M = "((t * k + min(e, t * k) * (BLOCK_M - 1)) // BLOCK_M)"
+_TILES_M = routing.TILES_M
 _TILES = f"{_TILES_M} * ceil(n / BLOCK_N)"
 # What multiplies as a group has operands of every stage in shared memory. Otherwise those in use are in
 # registers, which spares a stage.
@@ -28,36 +28,25 @@ _SHARED_BYTES = f"max(2 * {_STAGED} * (BLOCK_M + BLOCK_N) * BLOCK_K, 2 * BLOCK_M
 
 def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     tokens, experts, chosen, width, depth = (dims[name] for name in "teknd")
-    expert_of = _routing(dims, rng).ravel()
+    routed = routing.draw(dims, rng)
     weights = rng.random((tokens, chosen), np.float32)
     w = rng.standard_normal((experts, width, depth), np.float32) * np.float32(depth**-0.5)
     return {
+        **routed,
         "x": rng.standard_normal((tokens, depth), np.float32).astype(np.float16),
         "w": w.astype(np.float16),
-        "order": np.argsort(expert_of, kind="stable").astype(np.int32),
-        "first": np.searchsorted(np.sort(expert_of), np.arange(experts + 1)).astype(np.int32),
         "weights": (weights / weights.sum(axis=1, keepdims=True)).ravel(),
         "y": np.full((tokens * chosen, width), np.nan, np.float16),
     }
 
 
-def _routing(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.int64]:
-    """``(t, k)`` experts of each token, all different.
-
-    The k largest sums of log-popularity and Gumbel noise are k draws without replacement (arXiv:1903.06059).
-    """
-    popularity = -dims["s"] / 100 * np.log(1 + rng.permutation(dims["e"]))
-    scores = popularity + rng.gumbel(size=(dims["t"], dims["e"]))
-    return np.argsort(-scores, axis=1)[:, : dims["k"]]
-
-
 def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
-    y = np.empty(arrays["y"].shape, np.float32)
-    for expert in range(dims["e"]):
-        assignments = arrays["order"][arrays["first"][expert] : arrays["first"][expert + 1]]
-        x = arrays["x"][assignments // dims["k"]].astype(np.float32)
-        y[assignments] = x @ arrays["w"][expert].T.astype(np.float32)
-    return {"y": y}
+    weights = arrays["w"]
+    return {
+        "y": routing.multiply(
+            arrays["x"].astype(np.float32), lambda expert: weights[expert].astype(np.float32), arrays, dims
+        )
+    }
 
 
 def _weighted_reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:

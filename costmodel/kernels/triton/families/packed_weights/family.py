@@ -11,37 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton.families import packed
 from costmodel.kernels.triton.families.tile_products import operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_WORD_BITS = 32
 _TILES = "(ceil(m / BLOCK_M) * ceil(n / BLOCK_N))"
 _PARTIALS = "(4 * SPLIT_K * m * n if SPLIT_K > 1 else 0)"
 
 
 def _family(bits: int) -> TritonFamily:
-    in_word, zero = _WORD_BITS // bits, 1 << (bits - 1)
-
     def arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
-        rows, columns, depth, scaled = (dims[dim] for dim in "mnkg")
-        scales = rng.uniform(0.5, 1.5, (-(-depth // scaled), columns)) / (zero * depth**0.5)
-        words = rng.integers(0, 1 << _WORD_BITS, (depth // in_word, columns), np.uint32)
+        rows, columns, depth = (dims[dim] for dim in "mnk")
+        words, scales = packed.draw(rng, bits, (depth, columns), dims["g"])
         return {
             "x": rng.standard_normal((rows, depth), np.float32).astype(np.float16),
-            "words": words.view(np.int32),
-            "scales": scales.astype(np.float16),
+            "words": words,
+            "scales": scales,
             "y": np.full((rows, columns), np.nan, np.float16),
         }
 
     def reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
-        words = arrays["words"].view(np.uint32)
-        weights = np.empty((dims["k"], dims["n"]), np.float32)
-        for place in range(in_word):
-            stored = words >> np.uint32(place * bits) & np.uint32((1 << bits) - 1)
-            weights[place::in_word] = stored.astype(np.float32) - zero
-        scales = np.repeat(arrays["scales"].astype(np.float32), dims["g"], axis=0)[: dims["k"]]
-        return {"y": arrays["x"].astype(np.float32) @ (weights * scales)}
+        weights = packed.unpack(arrays["words"], arrays["scales"], bits, dims["g"])
+        return {"y": arrays["x"].astype(np.float32) @ weights}
 
     return TritonFamily(
         name=f"int{bits}_weights",
@@ -62,7 +54,7 @@ def _family(bits: int) -> TritonFamily:
             **{"num_warps": 4, "num_stages": 3},
         },
         conditions=(
-            f"k % {in_word} == 0",
+            f"k % {packed.WORD_BITS // bits} == 0",
             "g % BLOCK_K == 0",
             "BLOCK_M < 2 * max(m, 32)",
             "BLOCK_N < 2 * max(n, 16)",
