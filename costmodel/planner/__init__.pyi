@@ -11,6 +11,7 @@ from ._replay import replay as replay
 from ._tile_schedule import Overheads as Overheads
 from ._tile_schedule import StridedSync as StridedSync
 from ._tile_schedule import TiledKernel as TiledKernel
+from ._tile_schedule import choose_policy as choose_policy
 from ._tile_schedule import predict_saving as predict_saving
 from .graphs._json_graph import read_graph as read_graph
 from .graphs._json_graph import read_relax as read_relax

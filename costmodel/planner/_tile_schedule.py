@@ -224,6 +224,68 @@ def predict_saving(
     )
 
 
+# Savings that differ by less are alike: predictions of pairs never measured are off by more.
+_TIE = 0.01
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """What each policy is predicted to save, and which are best.
+
+    Attributes:
+        savings: By policy, part of the time of both kernels one after the other.
+        best: Policies that save the most, or less by no more than a tie; none if that is no more than a tie
+            above nothing: then the kernels may as well run one after the other.
+    """
+
+    savings: Mapping[str, float]
+    best: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        shown = {name: f"{name} {saving:+.1%}" for name, saving in self.savings.items()}
+        if not self.best:
+            return f"No policy is better than one kernel after the other: {', '.join(shown.values())}."
+        others = [text for name, text in shown.items() if name not in self.best]
+        of_others = f"; {', '.join(others)}" if others else ""
+        alike = "Alike: " if len(self.best) > 1 else ""
+        return f"{alike}{', '.join(shown[name] for name in self.best)}{of_others}."
+
+
+def choose_policy(
+    producer: TiledKernel,
+    consumer: TiledKernel,
+    sms: int,
+    overheads: Overheads = _NONE,
+    tie: float = _TIE,
+) -> PolicyChoice:
+    """Compare the policies for two dependent kernels, and say so where none is better.
+
+    Args:
+        producer: The kernel that is launched first.
+        consumer: The kernel that reads its output.
+        sms: SMs that both run on.
+        overheads: What launches and synchronisation cost; nothing if not given.
+        tie: Savings that differ by no more are alike.
+
+    Raises:
+        ValueError: ``sms`` is not positive, or ``tie`` is negative.
+
+    Example:
+        >>> up = TiledKernel((8, 10, 1), blocks_per_sm=1, tile_s=100e-6)  # a wave on 80 SMs
+        >>> print(choose_policy(up, up, sms=80))
+        No policy is better than one kernel after the other: row +0.0%, tile +0.0%, strided +0.0%.
+    """
+    if not tie >= 0:
+        raise ValueError(f"tie must be at least 0, but got {tie}")
+    paired = producer.grid[1] % StridedSync().together == 0
+    names = [name for name in POLICIES if paired or name != "strided"]
+    savings = {name: predict_saving(producer, consumer, sms, name, overheads).saving for name in names}
+    most = max(savings.values())
+    best = tuple(name for name, saving in savings.items() if saving >= most - tie) if most > tie else ()
+    return PolicyChoice(savings, best)
+
+
 def _work(kernel: TiledKernel) -> float:
     """Seconds that the kernel would take on one SM if its last wave were full."""
     return kernel.tiles * kernel.tile_s / kernel.blocks_per_sm

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from costmodel.planner import Overheads, StridedSync, TiledKernel, predict_saving
+from costmodel.planner import Overheads, StridedSync, TiledKernel, choose_policy, predict_saving
 from costmodel.planner._tile_schedule import POLICIES, RowSync, TileSync
 
 pytestmark = pytest.mark.white_box
@@ -177,3 +177,30 @@ def test_wrong_arguments_are_refused() -> None:
         predict_saving(UP, DOWN, 80, StridedSync(5))
     with pytest.raises(ValueError, match="overheads must be at least 0 and finite, in seconds"):
         Overheads(wait_s=-1e-6)
+
+
+def test_policies_that_save_as_much_are_all_named() -> None:
+    free = choose_policy(UP, DOWN, sms=80)
+    assert free.savings["row"] == predict_saving(UP, DOWN, 80, "row").saving
+    assert set(free.best) == {"row", "tile", "strided"}
+    assert str(free).startswith("Alike: row +9.1%")
+    # Waits that cost make the policy that waits least the best.
+    dear = choose_policy(UP, DOWN, sms=80, overheads=Overheads(wait_s=1e-6))
+    assert dear.best == ("row",)
+    assert str(dear).startswith("row +")
+
+
+def test_no_policy_is_better_where_waves_are_full_or_blocks_cost() -> None:
+    full = TiledKernel((8, 10, 1), blocks_per_sm=1, tile_s=100e-6)
+    assert choose_policy(full, full, sms=80).best == ()
+    costly = choose_policy(UP, DOWN, sms=80, overheads=Overheads(block_s=40e-6))
+    assert costly.best == ()
+    assert str(costly).startswith("No policy is better than one kernel after the other: row -")
+
+
+def test_pairs_are_left_out_where_columns_are_odd_and_ties_are_checked() -> None:
+    odd = TiledKernel((8, 23, 1), blocks_per_sm=1, tile_s=100e-6)
+    assert "strided" not in choose_policy(odd, DOWN, sms=80).savings
+    assert len(choose_policy(UP, DOWN, sms=80, overheads=Overheads(wait_s=1e-6), tie=1.0).best) in (0, 3)
+    with pytest.raises(ValueError, match="tie must be at least 0"):
+        choose_policy(UP, DOWN, sms=80, tie=-0.1)
