@@ -23,7 +23,7 @@ def _numbers() -> NDArray[np.float32]:
 def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Draw codes of numbers below 2 in size, each alike; the mean of their squares is 0.37."""
     codes: NDArray[np.uint8] = rng.integers(0, 256, shape, np.uint8)
-    return codes & _BELOW_TWO
+    return np.bitwise_and(codes, np.uint8(_BELOW_TWO))
 
 
 def decode(codes: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -90,7 +90,8 @@ def _float8_reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
 
     def weights(expert: int) -> NDArray[Any]:
         scales = np.repeat(np.repeat(arrays["w_scales"][expert], _SCALED, axis=0), _SCALED, axis=1)
-        return float8.decode(arrays["w"][expert]) * scales[:width, :depth]
+        scaled: NDArray[Any] = float8.decode(arrays["w"][expert]) * scales[:width, :depth]
+        return scaled
 
     return {"y": routing.multiply(x, weights, arrays, dims)}
 
