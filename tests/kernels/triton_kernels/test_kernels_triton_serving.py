@@ -11,6 +11,7 @@ from costmodel.records import Workload
 pytestmark = pytest.mark.white_box
 
 ATTENTION = {"BLOCK_N": 16, "SPLITS": 1, "num_warps": 4, "num_stages": 2}
+LATENT = {"BLOCK_H": 16, "BLOCK_N": 16, "SPLITS": 1, "num_warps": 4, "num_stages": 2}
 PACKED = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "SPLIT_K": 1, "num_warps": 2, "num_stages": 2}
 SCALED = {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 64, "GROUP_M": 1, "num_warps": 2, "num_stages": 2}
 EXPERTS = {**SCALED, "BLOCK_K": 32, "GROUP_M": 1}
@@ -27,6 +28,14 @@ QUANTISED = {"ROWS": 1, "BLOCK_N": 512, "num_warps": 1}
             (ATTENTION, {**ATTENTION, "SPLITS": 2}, {**ATTENTION, "BLOCK_N": 32}),
         ),
         ("paged_attention-b5-h1-q17-d32-p16-c70-s200", ({**ATTENTION, "SPLITS": 4},)),
+        (
+            "latent_attention-b3-h5-r64-o16-p4-c45-s80",
+            (LATENT, {**LATENT, "SPLITS": 2}, {**LATENT, "BLOCK_N": 32}),
+        ),
+        (
+            "latent_attention-b2-h17-r64-o32-p16-c70-s200",
+            ({**LATENT, "SPLITS": 4}, {**LATENT, "BLOCK_H": 32}),
+        ),
         ("int4_weights-m5-n45-k168-g64", (PACKED, {**PACKED, "SPLIT_K": 4})),
         ("int8_weights-m5-n45-k168-g64", (PACKED, {**PACKED, "BLOCK_M": 32, "BLOCK_K": 64, "SPLIT_K": 2})),
         (

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
+from costmodel.kernels.triton.families import pages
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -23,40 +24,24 @@ _TOKENS = "(b * c)"  # at most
 
 def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     """Random normal heads in a cache whose pages are in any order, and an output that nobody has written."""
-    sequences, heads, shared, size, page, longest = (dims[dim] for dim in "bhqdpc")
-    lengths = _lengths(dims, rng)
-    pages = -(-lengths // page)
-    most = -(-longest // page)
-    table, places = np.zeros((sequences, most), np.int32), rng.permutation(int(pages.sum()))
-    for row, count, first in zip(table, pages, np.cumsum(pages) - pages, strict=True):
-        row[:count] = places[first : first + count]
-    cache = (len(places), page, heads, size)
-    queries = (sequences, heads * shared, size)
+    sequences, heads, shared, size = (dims[dim] for dim in "bhqd")
+    table, lengths, count = pages.draw(dims, rng)
+    cache, queries = (count, dims["p"], heads, size), (sequences, heads * shared, size)
     return {
         "query": rng.standard_normal(queries, np.float32).astype(np.float16),
         "key": rng.standard_normal(cache, np.float32).astype(np.float16),
         "value": rng.standard_normal(cache, np.float32).astype(np.float16),
         "table": table,
-        "lengths": lengths.astype(np.int32),
+        "lengths": lengths,
         "output": np.full(queries, np.nan, np.float16),
     }
-
-
-def _lengths(dims: Mapping[str, int], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Tokens of each sequence, in any order."""
-    ranks = 1 + rng.permutation(dims["b"])
-    lengths: NDArray[np.int64] = np.rint(dims["c"] * ranks ** (-dims["s"] / 100)).astype(np.int64)
-    return np.maximum(lengths, 1)
 
 
 def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
     """The softmax of each query over the tokens of its sequence, which are gathered from their pages."""
     output = np.empty(arrays["output"].shape, np.float64)
-    for i, length in enumerate(arrays["lengths"]):
-        pages = arrays["table"][i, : -(-length // dims["p"])]
-        keys, values = (
-            np.concatenate(arrays[name][pages])[:length].astype(np.float64) for name in ("key", "value")
-        )
+    for i, length in enumerate(arrays["lengths"].tolist()):
+        keys, values = (pages.gather(arrays[name], arrays["table"][i], length) for name in ("key", "value"))
         for head in range(dims["h"] * dims["q"]):
             of_keys = head // dims["q"]
             scores = keys[:, of_keys] @ arrays["query"][i, head].astype(np.float64) / np.sqrt(dims["d"])
