@@ -1,5 +1,6 @@
 """Files of other profilers: Nsight Systems, those of ROCm, and XLA's; whole, and damaged."""
 
+import gzip
 import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
@@ -113,6 +114,13 @@ def test_values_of_any_type_are_counted(tmp_path: Path) -> None:
     assert [recorded.graph.name(i) for i in np.flatnonzero(recorded.graph.of_kind(TaskKind.KERNEL))] == [
         "gemm_a"
     ]
+
+
+def test_names_of_xla_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
+    whole = gzip.decompress(files.write_xla(tmp_path / "a.json.gz").read_bytes())
+    path = tmp_path / "b.json"
+    path.write_bytes(whole.replace(b"occ_pct", b"occ\xff\xfe").replace(b'"python"', b'"p\xb2thon"'))
+    assert read_kineto(path).makespan_s == pytest.approx(100e-6, abs=1e-9)
 
 
 def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:

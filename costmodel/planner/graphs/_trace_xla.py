@@ -64,7 +64,7 @@ def read_xla(data: bytes) -> Trace:
     Raises:
         msgspec.ValidationError: Fields have other types.
     """
-    found = msgspec.json.decode(data, type=_File).traceEvents
+    found = msgspec.json.decode(data.decode("utf-8", "replace"), type=_File).traceEvents
     named = {
         (event.name, event.pid, event.tid if event.name == "thread_name" else None): str(event.args.name)
         for event in found
