@@ -39,9 +39,9 @@ def plan(
         str,
         typer.Argument(
             metavar="TRACE|FOLDER|FILE.py:MODULE",
-            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), a folder with a "
-            "trace of each rank, a kernel graph in JSON of your own, or a Relax module: program.py:module, "
-            "which is run, or module.json of tvm.ir.save_json.",
+            help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), of JAX, Nsight "
+            "Systems or ROCm's profilers, a folder with a trace of each rank, a kernel graph in JSON of your "
+            "own, or a Relax module: program.py:module, which is run, or module.json of tvm.ir.save_json.",
             show_default=False,
         ),
     ],
@@ -53,7 +53,7 @@ def plan(
             help="Changes to apply, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
-            "unfuse[:PATTERN], device:RECORDED=DEVICE (or =sms:N+bandwidth:GB_S).",
+            "unfuse[:PATTERN], device[:RECORDED]=DEVICE (or =sms:N+bandwidth:GB_S).",
             show_default=False,
             rich_help_panel=WHAT_IF,
         ),
@@ -138,7 +138,8 @@ def plan(
         str,
         typer.Option(
             metavar="NAME",
-            help="GPU that the trace was recorded on, for --sweep; see `costmodel devices list`.",
+            help="GPU that the trace was recorded on, for --sweep, if the trace does not say it; see "
+            "`costmodel devices list`.",
             show_default=False,
             rich_help_panel=TRACE,
         ),
@@ -203,7 +204,7 @@ def plan(
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
     - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
-    - `costmodel plan trace.json.gz --what-if 'device:H100 SXM=H200'`
+    - `costmodel plan trace.json.gz --what-if device=H200`
     - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
     - `costmodel plan before.json --against after.json --plot out/causes.png`
     """
@@ -222,9 +223,9 @@ def plan(
         learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
     )
     if sweep or recorded_on:
-        if perfetto or report or rank or out or not (sweep and recorded_on):
+        if perfetto or report or rank or out or not sweep:
             raise typer.BadParameter(
-                "--sweep and --recorded-on must be together, without --perfetto, --report, --rank and --out."
+                "--recorded-on goes with --sweep, and both without --perfetto, --report, --rank and --out."
             )
         swept = sweep_plan(
             trace,

@@ -22,7 +22,7 @@ from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
-from costmodel.planner.whatif._scale import OnDevice
+from costmodel.planner.whatif._scale import OnDevice, recorded_device
 from costmodel.reading import detect, is_folder
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import Sweep, sweep_devices
@@ -321,7 +321,7 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
 
     Args:
         model: A trace of PyTorch's profiler, your own JSON graph, or a graph.
-        device: Device that the model was recorded on, or its name.
+        device: Device that the model was recorded on, or its name; empty: what the trace says.
         sweeps: Quantities to sweep, such as ``sms=64:256:16``: one or two.
         what_if: Transforms to apply first, as for ``plan``.
         within: See ``plan``.
@@ -332,12 +332,13 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
     Raises:
         CostModelError: If ``plan`` raises it, or a sweep is invalid, see ``Sweep`` and ``sweep_devices``.
     """
-    recorded = find_device(device) if isinstance(device, str) else device
     first = parse_what_if(what_if, latencies) if isinstance(what_if, str) else list(what_if)
     chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
-    changes, made = zip(*sweep_devices(recorded, chosen), strict=True)
     base = plan(model, first, within=within, measured_s=measured_s, sms=sms, latencies=latencies)
     start = base.before.graph
+    named = find_device(device) if isinstance(device, str) and device else device
+    recorded = named if isinstance(named, Device) else recorded_device(start)
+    changes, made = zip(*sweep_devices(recorded, chosen), strict=True)
     found = [plan(start, [*first, OnDevice(recorded, each)]) for each in made]
     rows = [
         {**change, "latency_s": each.after.makespan_s, **_ends(each), "speedup": each.speedup}

@@ -122,9 +122,35 @@ def test_a_what_if_names_devices_and_changes(graph: KernelGraph) -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        ("device=H200", "device:H100 SXM=H200"),
+        ("device=H200+sms:160", "device:H100 SXM=H200+sms:160"),
+        ("device=sms:160+bandwidth:4800", "device:H100 SXM=sms:160+bandwidth:4800"),
+    ],
+)
+def test_what_a_trace_was_recorded_on_need_not_be_named(graph: KernelGraph, own: str, named: str) -> None:
+    recorded = graph.assuming(device=H100)
+    assert plan(recorded, own).after.makespan_s == plan(recorded, named).after.makespan_s
+    assert plan(recorded, own).ends_s == plan(recorded, named).ends_s
+    swept = sweep_plan(recorded, "", ["sms=64:128:64"])
+    assert (
+        swept.table["latency_s"].tolist()
+        == sweep_plan(recorded, H100, ["sms=64:128:64"]).table["latency_s"].tolist()
+    )
+
+
+def test_what_nobody_knows_must_be_named(graph: KernelGraph) -> None:
+    with pytest.raises(CostModelError, match="must say which device it was recorded on"):
+        plan(graph, "device=H200")
+    with pytest.raises(CostModelError, match="must say which device it was recorded on"):
+        sweep_plan(graph, "", ["sms=64:128:64"])
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("device=H200", "device:RECORDED=DEVICE"),
+        ("device=", "device:RECORDED=DEVICE"),
         ("device:H200=", "device:RECORDED=DEVICE"),
         ("device:H200=sms:many", "device:RECORDED=DEVICE"),
         ("device:H200=cores:9", "must be one of sms, clock_mhz"),

@@ -27,7 +27,7 @@ FORMS = {
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K, streams:SLOWDOWN=K or streams=auto",
     "sms": "sms=N or sms:RECORDED=N",
-    "device": "device:RECORDED=DEVICE or device:RECORDED=sms:N+bandwidth:GB_S",
+    "device": "device=DEVICE, device:RECORDED=DEVICE or device=sms:N+bandwidth:GB_S",
     "tuned": "tuned or tuned:PATTERN",
     "unfuse": "unfuse or unfuse:PATTERN",
 }
@@ -147,8 +147,10 @@ def _device(recorded: str, value: str) -> Transform:
     first, *others = value.split("+")
     named = [] if ":" in first else [first]
     changes = dict(_change(each) for each in (others if named else [first, *others]))
-    if not (recorded and value):
+    if not value:
         raise ValueError(value)
+    if not recorded:  # that of the graph, which is not known yet
+        return OnDevice(None, find_device(first) if named else None, changes=tuple(changes.items()))
     device = find_device(named[0] if named else recorded)
     return OnDevice(find_device(recorded), hypothetical(device, **changes) if changes else device)
 

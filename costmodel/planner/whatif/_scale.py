@@ -23,7 +23,7 @@ from costmodel.planner.whatif._kernel_time import (
     slow_by_memory,
 )
 from costmodel.planner.whatif._transform import check_positive, in_scope, kernels_named
-from costmodel.records._hypothetical import HypotheticalDevice
+from costmodel.records._hypothetical import HypotheticalDevice, hypothetical
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.transfer._call_latency import can_be_predicted
@@ -182,23 +182,47 @@ class OnDevice:
     """The transform ``on_device``, which can also give bounds for its estimate.
 
     Attributes:
-        recorded: Device that the kernels were recorded on.
-        device: Device that they are to run on.
+        recorded: Device that the kernels were recorded on. None: that of the graph.
+        device: Device that they are to run on. None: the recorded one.
         bound: What limits the kernels.
+        changes: Quantities that the device has instead of its own, see ``hypothetical``.
     """
 
-    recorded: Device
-    device: Device
+    recorded: Device | None
+    device: Device | None
     bound: Bound = "by name"
+    changes: tuple[tuple[str, float], ...] = ()
 
     def __call__(self, graph: KernelGraph) -> KernelGraph:
-        """Each kernel of a graph on the other device."""
-        return on_device(graph, self.recorded, self.device, bound=self.bound)
+        """Each kernel of a graph on the other device.
+
+        Raises:
+            CostModelError: Nobody knows what the graph was recorded on.
+        """
+        recorded = self.recorded or recorded_device(graph)
+        device = self.device or recorded
+        if self.changes:
+            device = hypothetical(device, **dict(self.changes))
+        return on_device(graph, recorded, device, bound=self.bound)
 
     @property
     def ends(self) -> "tuple[OnDevice, OnDevice]":
         """Return the transforms to the least and to the most time that each kernel could take."""
         return replace(self, bound="fastest"), replace(self, bound="slowest")
+
+
+def recorded_device(graph: KernelGraph) -> Device:
+    """Return the device that a graph was recorded on.
+
+    Raises:
+        CostModelError: The graph does not say it.
+    """
+    if graph.device is None:
+        raise CostModelError(
+            "The graph must say which device it was recorded on, but it does not: name it, as in "
+            "device:H100 SXM=H200, or --recorded-on 'H100 SXM' for a sweep."
+        )
+    return graph.device
 
 
 def on_device(
