@@ -10,7 +10,7 @@ import pandas as pd
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._question import ASKED, KNOWN, AnswerKey, BenchQuestion, Posed, draw_names, short_ids
-from costmodel.columns import Column
+from costmodel.columns import Column, Group
 from costmodel.dataset.table._files import check_checksum, hash_file
 from costmodel.errors import CostModelError
 from costmodel.files import find_shipped
@@ -23,7 +23,7 @@ from costmodel.reading import refusing
 DATASET, DEVICE, WHOLE_SMS = "products-sm-budgets", "NVIDIA H200", 132
 _FILE = "h200.parquet"
 _SMS = (16, 64, 132)  # that are asked; the dataset has three more
-_SHARE = 1 / 2  # of the products, by the hash of their names
+_SHARE = 1 / 3  # of the products, by the hash of their names
 _HELD_OUT = 1 / 3  # of the families
 _SHORTEST_S = 1e-3  # of a single run, whose clock starts before its launch
 _LIBRARY = ("id", "tile", "stages", "splits", "custom", "cluster")
@@ -38,6 +38,10 @@ _SMS_AT_FULL_CLOCK = 100
 _DERIVED = {
     "compute", "l2", "latency", "memory", "sums", "total", "waves", "per_sm", "tiles", "slabs", "programs",
     "padding", "idle", "programs_per_sm_of_device", "ragged_k",
+}  # fmt: skip
+_OF_PRODUCT = {
+    "log_m", "log_n", "log_k", "log_batch", "log_sms", "log_intensity", "dtype", "a_t", "b_t", "odd_operands",
+    "odd_results", "epilogue",
 }  # fmt: skip
 _NAME = re.compile(r"product-m(\d+)-n(\d+)-k(\d+)-b(\d+)-(\w+)-(\w+)-(\w*)")
 
@@ -67,10 +71,14 @@ def pose_products(name: str, salt: str) -> Posed:
     whole_s = _whole_s(rows)[asked]
     key = AnswerKey(rows["latency_s"].to_numpy(np.float64)[asked], whole_s)
     rows.loc[asked, "latency_s"] = np.nan
-    columns = tuple(
-        Column(f"product/{each}", "1", "launch" if each in _DERIVED else "config") for each in COLUMNS
-    )
+    columns = tuple(Column(f"product/{each}", "1", _group(each)) for each in COLUMNS)
     return Posed(BenchQuestion(name, rows, features, columns), key, {DATASET: sha256})
+
+
+def _group(column: str) -> Group:
+    if column in _DERIVED:
+        return "launch"
+    return "workload" if column in _OF_PRODUCT else "config"
 
 
 def parse_product(workload: str) -> Product:

@@ -32,6 +32,12 @@ def answer(posed):
     return open_entry("roofline").answer(posed.question)
 
 
+@pytest.fixture(scope="module")
+def parts():
+    question = pose("budgets").question
+    return question, open_entry("roofline").answer(question)
+
+
 @pytest.fixture
 def good(tmp_path, posed, answer):
     file = tmp_path / "mine.parquet"
@@ -39,13 +45,17 @@ def good(tmp_path, posed, answer):
     return file
 
 
-def test_a_file_scores_as_the_entry_that_it_is_of(good):
-    run = run_benchmark(["rank"], ["roofline", good])
+def test_a_file_scores_as_the_entry_that_it_is_of(tmp_path, parts):
+    question, answer = parts
+    file = tmp_path / "mine.parquet"
+    write_predictions(file, {"budgets": (question, answer)})
+    run = run_benchmark(["budget"], ["roofline", file])
     of = {
-        name: [(each.question, each.score, each.value) for each in run.sheet.lines if each.entry == name]
+        name: [(each.score, each.value, each.versus) for each in run.sheet.lines if each.entry == name]
         for name in ("roofline", "mine")
     }
-    assert of["mine"] == [each for each in of["roofline"] if each[0] == "operators"]
+    assert len(of["mine"]) == 3
+    assert of["mine"] == of["roofline"]
 
 
 def test_a_good_file_is_accepted_as_csv_too(good, tmp_path):
@@ -140,16 +150,15 @@ def test_a_seal_is_of_the_rows_and_not_of_the_file(tmp_path):
         seal(replace(dataset, measurements=changed), found)
 
 
-def test_seeds_in_a_file_are_runs(tmp_path, posed, answer):
-    file = tmp_path / "runs.parquet"
-    other = replace(answer, score=-answer.score)
-    parts = []
-    for seed, each in enumerate((answer, other)):
-        write_predictions(file, {"operators": (posed.question, each)})
-        parts.append(pd.read_parquet(file).assign(seed=seed))
-    pd.concat(parts).to_parquet(file)
-    run = run_benchmark(["rank"], [file, "roofline"])
-    found = {(each.entry, each.question, each.score): each for each in run.sheet.lines}
-    mine = found["runs", "operators", "score_at_1"]
-    assert mine.seeds[0] == found["roofline", "operators", "score_at_1"].value
+def test_seeds_in_a_file_are_runs(tmp_path, parts):
+    question, answer = parts
+    file, both = tmp_path / "runs.parquet", []
+    for seed, each in enumerate((answer, replace(answer, score=-answer.score))):
+        write_predictions(file, {"budgets": (question, each)})
+        both.append(pd.read_parquet(file).assign(seed=seed))
+    pd.concat(both).to_parquet(file)
+    run = run_benchmark(["budget"], [file, "roofline"])
+    found = {(each.entry, each.score): each for each in run.sheet.lines}
+    mine = found["runs", "score_at_1"]
+    assert mine.seeds[0] == found["roofline", "score_at_1"].value
     assert mine.value == pytest.approx(np.mean(mine.seeds), abs=1e-3)
