@@ -3,7 +3,7 @@
 Whatever can go wrong with a file that nobody vouches for becomes one ``CostModelError``, which names the
 file, the place in it, what it looks like instead, and what to do. Readers elsewhere call ``read_json``,
 ``read_toml``, ``read_text``, ``read_bytes``, ``read_lines`` or ``read_arrays``, take an open file from
-``open_unpacked``, and put decoders of their own into ``refusing``.
+``open_unpacked`` or a database from ``open_database``, and put decoders of their own into ``refusing``.
 """
 
 import codecs
@@ -14,10 +14,10 @@ import tomllib
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from io import SEEK_SET, BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,9 @@ from costmodel.arguments import check_path
 from costmodel.decoding import check_document, convert
 from costmodel.errors import CostModelError, shorten
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
+
+if TYPE_CHECKING:
+    import sqlite3
 
 Stream = BufferedReader
 T = TypeVar("T")
@@ -41,6 +44,7 @@ MOST_LINE = 64 * 2**20
 # What unpacking raises where a gzipped file is cut off or damaged.
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"
+_SQLITE = b"SQLite format 3\0"
 # JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
 _MOST_RATIO = 200
 _MOST_UNASKED = 256 * 2**20  # bytes, whatever the ratio
@@ -160,6 +164,32 @@ def open_unpacked(path: Path) -> Iterator[tuple[Stream, bool]]:
         packed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
         yield (BufferedReader(_Unpacking(path, file)) if packed else file), packed
+
+
+@contextmanager
+def open_database(path: Path) -> "Iterator[sqlite3.Connection | None]":
+    """Open an SQLite database to read its tables. Use it in ``refusing``.
+
+    It is not written, locked or recovered, texts that are no UTF-8 are mended, and its schema may call only
+    what can do no harm.
+
+    Yields:
+        The connection; None if the file is no such database.
+
+    Raises:
+        OSError: As ``open_file``.
+    """
+    import sqlite3
+
+    with open_file(path) as file:
+        is_one = file.read(len(_SQLITE)) == _SQLITE
+    if not is_one:
+        yield None
+        return
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        yield connection
 
 
 def detect(path: Path | str) -> FileFormat | None:

@@ -4,12 +4,10 @@ Only tables are asked, never views, and columns that a version lacks are empty.
 """
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._trace_events import (
@@ -26,9 +24,11 @@ from costmodel.planner.graphs._trace_events import (
     Trace,
     make_event,
 )
-from costmodel.reading import open_file, refusing
+from costmodel.reading import open_database, refusing
 
-_MAGIC = b"SQLite format 3\0"
+if TYPE_CHECKING:
+    import sqlite3
+
 _REMEDY = "Export it again."
 _US = 1e-3  # of a nanosecond
 
@@ -39,15 +39,9 @@ def read_database(path: Path) -> Trace | None:
     Raises:
         CostModelError: It is damaged, or none of those that are known.
     """
-    with refusing(path, "a trace"), open_file(path) as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
+    with refusing(path, "a database of a profiler", _REMEDY), open_database(path) as connection:
+        if connection is None:
             return None
-    with (
-        refusing(path, "a database of a profiler", _REMEDY),
-        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection,
-    ):
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema=OFF")
         tables = _Tables(connection)
         for table, read in _READERS.items():
             if tables.find(table):
@@ -61,7 +55,7 @@ def read_database(path: Path) -> Trace | None:
 class _Tables:
     """Tables of a database; rocprofv3 writes an identity behind their names."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: "sqlite3.Connection") -> None:
         self._connection = connection
         named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         self._names = [str(name) for (name,) in named]
