@@ -18,9 +18,9 @@ from costmodel.arrays import FloatArray
 from costmodel.benchmark._question import Posed
 from costmodel.learners._base import Prediction
 from costmodel.learners._metrics import covered, listed_first, log_excess, score_at_k
+from costmodel.learners._statistics import draw_ratios, percentile_interval
 
 NO_HARM = 1.1  # times the latency that learning from nothing would have chosen, at most
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ class Judged:
 
     def interval(self, score: str) -> tuple[float, float]:
         """Return the ends of the 95 % interval of a score."""
-        return _ends(self._drawn(score))
+        return percentile_interval(self._drawn(score))
 
     def difference(self, other: "Judged", score: str) -> tuple[float, float, float]:
         """Return by how much a score is above another entry's on the same tasks, with its 95 % interval."""
-        low, high = _ends(self._drawn(score) - other._drawn(score))
+        low, high = percentile_interval(self._drawn(score) - other._drawn(score))
         return self.value(score) - other.value(score), low, high
 
     def _told(self, score: str) -> tuple[FloatArray, FloatArray]:
@@ -100,11 +100,7 @@ class Judged:
 
     def _drawn(self, score: str) -> FloatArray:
         """The score of each draw of workloads."""
-        _, codes = np.unique(self.workloads, return_inverse=True)
-        above, below = (np.bincount(codes, weights=terms) for terms in self._told(score))
-        draws = np.random.default_rng(0).integers(above.size, size=(_RESAMPLES, above.size))
-        sums, bases = above[draws].sum(axis=1), below[draws].sum(axis=1)
-        return np.asarray(np.divide(sums, bases, out=np.full(_RESAMPLES, np.nan), where=bases > 0.0))
+        return draw_ratios(*self._told(score), self.workloads)
 
 
 def judge_answer(posed: Posed, answer: Prediction, alone: Prediction | None = None) -> Judged:
@@ -177,9 +173,3 @@ class _Task:
             return np.nan, np.nan
         gap = log_excess(-self.whole_s, self.asked_s)
         return gap - log_excess(score, self.asked_s), gap
-
-
-def _ends(drawn: FloatArray) -> tuple[float, float]:
-    told = drawn[np.isfinite(drawn)]
-    low, high = np.quantile(told, [0.025, 0.975]) if told.size else (np.nan, np.nan)
-    return float(low), float(high)

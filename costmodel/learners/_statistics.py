@@ -58,17 +58,43 @@ def cluster_bootstrap_ratio(  # noqa: PLR0913 (settings, all with defaults)
     Returns:
         Lower and upper end; NaN if no draw has a ratio.
     """
+    ratios = draw_ratios(numerators, denominators, clusters, seed=seed, resamples=resamples)
+    return percentile_interval(ratios, level)
+
+
+def draw_ratios(
+    numerators: FloatArray,
+    denominators: FloatArray,
+    clusters: NDArray[Any],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+) -> FloatArray:
+    """Return ``(resamples,)`` values of ``sum(numerators) / sum(denominators)`` over clusters that are drawn.
+
+    The draws are the same for all terms of the same clusters, so that differences of two are paired. A draw
+    whose denominators sum to 0 is NaN.
+
+    Args: see ``cluster_bootstrap_ratio``.
+    """
+    found = np.full(resamples, np.nan)
     if not numerators.size:
-        return float("nan"), float("nan")
+        return found
     _, codes = np.unique(clusters, return_inverse=True)
     above, below = (np.bincount(codes, weights=terms) for terms in (numerators, denominators))
     draws = np.random.default_rng(seed).integers(above.size, size=(resamples, above.size))
     sums, bases = (terms[draws].sum(axis=1) for terms in (above, below))
-    ratios = sums[bases > 0.0] / bases[bases > 0.0]
-    if not ratios.size:
+    np.divide(sums, bases, out=found, where=bases > 0.0)
+    return found
+
+
+def percentile_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, float]:
+    """Return the ends between which this share of the draws that are numbers lies; NaN if none is."""
+    told = draws[~np.isnan(draws)]
+    if not told.size:
         return float("nan"), float("nan")
     tail = (1.0 - level) / 2
-    low, high = np.quantile(ratios, [tail, 1.0 - tail])
+    low, high = np.quantile(told, [tail, 1.0 - tail])
     return float(low), float(high)
 
 
