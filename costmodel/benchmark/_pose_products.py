@@ -99,8 +99,8 @@ def _read(salt: str) -> tuple[pd.DataFrame, list[Kernel], str]:
     folder = find_shipped("datasets", DATASET)
     if folder is None:
         raise CostModelError(
-            f"The question needs the dataset {DATASET}, but it is not there. It is in the distribution of the "
-            "larger datasets (`pip install ./datasets`)."
+            f"The question needs the dataset {DATASET}, but it is not there. It is in the distribution of "
+            "the larger datasets (`pip install ./datasets`)."
         )
     check_checksum(folder, _FILE)
     with refusing(folder / _FILE, "a table of products", "Download it again."):
