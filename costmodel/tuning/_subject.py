@@ -13,7 +13,7 @@ from costmodel.kernels.cuda._source import CudaSource
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.metaschedule.programs._source import ProgramSource, is_program_place
-from costmodel.kernels.triton._source import TritonSource, is_family_place
+from costmodel.kernels.triton._source import TritonSource, is_family_place, is_triton_program
 from costmodel.reading import exists
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
@@ -29,6 +29,12 @@ def find_family(place: Path | str) -> tuple[FamilySource, Family] | None:
     Raises:
         CostModelError: The family is not as it must be.
     """
+    if is_triton_program(str(place)):
+        raise CostModelError(
+            f"A family must be at {place}, but it is a program that launches Triton kernels. The commands "
+            "`costmodel tune` and `costmodel kernels check` take it, and rank_program and tune_program of "
+            "costmodel.integrations.triton."
+        )
     kind: type[FamilySource] = TritonSource if is_family_place(str(place)) else CudaSource
     if kind is CudaSource and (is_program_place(str(place)) or not exists(place)):
         return None

@@ -6,6 +6,7 @@ import pytest
 from fake_records import fake_measurement, fake_platform
 from msgspec.structs import replace
 
+from costmodel import tune
 from costmodel.collector import ReplayRunner
 from costmodel.errors import CostModelError
 from costmodel.kernels import CudaFamily
@@ -68,6 +69,14 @@ def test_another_runner_is_refused() -> None:
 def test_triton_s_interpreter_is_for_triton_kernels() -> None:
     with pytest.raises(CostModelError, match=r"interpreter needs a Triton family, but .* is of cuda"):
         check_kernels("costmodel/kernels/cuda/families/transpose", runner="interpreter")
+
+
+def test_a_program_is_no_family_and_the_message_tells_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("import triton\n@triton.jit\ndef kernel(x): ...\n")
+    for call in (check_kernels, tune):
+        with pytest.raises(CostModelError, match="rank_program and tune_program"):
+            call(str(file))
 
 
 def test_a_place_that_is_no_family_is_refused(tmp_path: Path) -> None:

@@ -40,10 +40,10 @@ def read_facts(
     ] = None,
     json: JsonOption = None,
 ) -> None:
-    """Read what each Triton kernel of a dataset does, and write `read_facts.parquet` beside its measurements.
+    """Read what Triton and CUDA kernels of a dataset do; write `read_facts.parquet` beside its measurements.
 
-    Loads, stores, products, loop turns, layouts, barriers and more are counted in Triton's own intermediate
-    code, without compiling further and without a GPU. What cannot be read gets a note.
+    Loads, stores, products, loop turns, layouts, barriers and more are counted in the compiler's own
+    intermediate code (Triton's two dialects, or PTX), without a GPU. What cannot be read gets a note.
 
     Examples:
     - `costmodel dataset read-facts datasets/mine --family my-kernels/softmax`

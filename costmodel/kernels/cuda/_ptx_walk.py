@@ -140,7 +140,7 @@ class WarpWalk:
         lanes = active & self._holds(instruction)
         name, operands = instruction.name, instruction.operands
         if name == "ld" and "param" in instruction.parts:
-            self._set(operands[0], self._parameter(operands[1], instruction.parts[-1]), lanes, active)
+            self._set(operands[0], self._parameter(operands[1], instruction.parts[-1]), lanes)
             return
         addressed = [each for each in operands if each.startswith("[")]
         if addressed:
@@ -157,9 +157,9 @@ class WarpWalk:
         if name == "setp" and value is not None:
             self._tests.append(_Test(instruction, tuple(given)))
         for register in operands[0].strip("{}").split(","):
-            self._set(register.strip(), value, lanes, active)
+            self._set(register.strip(), value, lanes)
 
-    def _set(self, register: str, value: Known, lanes: Lanes, active: Lanes) -> None:
+    def _set(self, register: str, value: Known, lanes: Lanes) -> None:
         before = self._registers.get(register)
         if value is not None and before is not None and not lanes.all() and before.dtype == value.dtype:
             value = np.where(lanes, value, before)
