@@ -99,6 +99,29 @@ def test_a_program_finds_the_gpu_that_it_is_told(tmp_path: Path) -> None:
     assert found.arguments["BLOCK"] == H100.sms
 
 
+def test_a_kernel_that_a_program_compiles_first_is_found(tmp_path: Path) -> None:
+    """As in Triton's tutorial on softmax, which asks for its registers."""
+    then = """
+    kernel = add.warmup(x, y, out, 98432, BLOCK=512, TWICE=2, num_warps=8, grid=(1,))
+    kernel._init_handles()
+    kernel[(98432 // (16 * kernel.n_regs), 1, 1)](x, y, out, 98432, 512, 2)
+    """
+    file = program(tmp_path, then=then)
+    file.write_text(
+        file.read_text()
+        .replace("out = call(x, y)", "out = torch.empty_like(x)")
+        .replace("call(x[:64], y[:64])", "")
+    )
+    (found,) = first_launches(file, H100)
+    assert found.times == 1
+    assert found.grid[0] > 1
+    assert {name: found.arguments[name] for name in ("n", "BLOCK", "num_warps")} == {
+        "n": 98432,
+        "BLOCK": 512,
+        "num_warps": 8,
+    }
+
+
 def test_nothing_of_the_stand_ins_is_left(tmp_path: Path) -> None:
     before = [sys.argv, sys.path, sys.modules["__main__"], JITFunction.run, torch.cuda.is_available]
     first_launches(program(tmp_path, LISTED, given=""), H100)

@@ -7,7 +7,7 @@ noted and not made. A program that goes on by what a kernel computed ends there;
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -44,6 +44,7 @@ class ProgramLaunch:
         tuner: What ``@triton.autotune`` made of it; None without it.
         configs: Its configs; none without it.
         times: How often the program launched the kernel.
+        is_warmup: Whether the kernel is only to be compiled.
     """
 
     function: JITFunction[Any]
@@ -52,6 +53,7 @@ class ProgramLaunch:
     tuner: Any = None
     configs: Sequence[Any] = ()
     times: int = 1
+    is_warmup: bool = False
 
     @property
     def name(self) -> str:
@@ -68,8 +70,34 @@ class ProgramLaunch:
         return found
 
 
-# Answers a launch, given what makes it; the launch is None where a kernel is only to be compiled.
-Answer = Callable[[ProgramLaunch | None, Callable[[], Any]], Any]
+# Answers a launch, given what makes it.
+Answer = Callable[[ProgramLaunch, Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """Stands for a compiled kernel, which a program may ask for registers and shared memory, and launch.
+
+    Attributes:
+        launch: What it was compiled for.
+        note: Is told its launches.
+    """
+
+    launch: ProgramLaunch
+    note: Callable[[ProgramLaunch], None]
+    n_regs: int = 32
+    n_spills: int = 0
+    metadata: Any = field(default_factory=lambda: SimpleNamespace(shared=4096))
+
+    def _init_handles(self) -> None: ...
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        def run(*args: Any) -> None:
+            given = dict(zip(self.launch.function.arg_names, args, strict=False))
+            arguments = {**self.launch.arguments, **given}
+            self.note(replace(self.launch, arguments=arguments, grid=grid, is_warmup=False))
+
+        return run
 
 
 def first_launches(file: Path, device: Device) -> list[ProgramLaunch]:
@@ -86,19 +114,19 @@ def first_launches(file: Path, device: Device) -> list[ProgramLaunch]:
         raise CostModelError("TRITON_INTERPRET must not be set where kernels are read, but is.")
     found: dict[Any, ProgramLaunch] = {}
 
-    def note(launch: ProgramLaunch | None, _: Callable[[], Any]) -> Any:
-        if launch is None:
-            return SimpleNamespace(n_regs=32, n_spills=0, metadata=SimpleNamespace(shared=4096))
+    def note(launch: ProgramLaunch) -> None:
         if launch.function in found:
             found[launch.function].times += 1
         else:
             found[launch.function] = replace(launch, grid=_asked_there(launch.grid, device))
-        return None
+
+    def answer(launch: ProgramLaunch, _: Callable[[], Any]) -> Any:
+        return _Compiled(launch, note) if launch.is_warmup else note(launch)
 
     failure: CostModelError | None = None
     with _without_gpu(device), redirect_stdout(StringIO()):
         try:
-            run_answered(file, note)
+            run_answered(file, answer)
         except CostModelError as error:
             failure = error
     if not found:
@@ -133,7 +161,7 @@ def _answered(answer: Answer) -> Iterator[None]:
     """Let launches be answered, but for those that an answer makes."""
     plain, is_answering = JITFunction.run, False
 
-    def answered(launch: ProgramLaunch | None, make: Callable[[], Any]) -> Any:
+    def answered(launch: ProgramLaunch, make: Callable[[], Any]) -> Any:
         nonlocal is_answering
         if is_answering:
             return make()
@@ -146,7 +174,7 @@ def _answered(answer: Answer) -> Iterator[None]:
     def run_kernel(self: Any, *args: Any, grid: Any, warmup: bool = False, **kwargs: Any) -> Any:
         make = partial(plain, self, *args, grid=grid, warmup=warmup, **kwargs)
         arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
-        return answered(None if warmup else ProgramLaunch(self, arguments, grid), make)
+        return answered(ProgramLaunch(self, arguments, grid, is_warmup=warmup), make)
 
     def of_tuner(kind: Any) -> Callable[..., Any]:
         tuned = kind.run

@@ -100,8 +100,8 @@ def tune_program(
 
     found: dict[Any, tuple[RankedKernel, Callable[[ProgramLaunch], Any]]] = {}
 
-    def answer(launch: ProgramLaunch | None, make: Callable[[], Any]) -> Any:
-        if launch is None:
+    def answer(launch: ProgramLaunch, make: Callable[[], Any]) -> Any:
+        if launch.is_warmup:
             return make()
         if launch.function in found:
             return found[launch.function][1](launch)
