@@ -29,7 +29,7 @@ _LAST = -1e9  # the score of what was not read
 _COMMON = 8  # configs that must have been measured at both sizes
 _COVERED = 0.9
 _TIMED = (1, 2, 4, 8)  # configs, of those that are expected to be the fastest
-_TIME = [column.name for column in READ_COLUMNS].index("ir/log2_total_s")
+TIME = [column.name for column in READ_COLUMNS].index("ir/log2_total_s")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -130,7 +130,7 @@ def references(rows: Rows) -> Mapping[str, FloatArray]:
     is_judged = (rows.table["kernel_kind"] != ELSEWHERE).to_numpy()
     position = rows.table.groupby("task")["candidate"].rank().to_numpy()
     whole_s = whole_device_latency(rows.table)
-    analytic = np.where(np.isnan(rows.X[:, _TIME]), _LAST, -rows.X[:, _TIME].astype(np.float64))
+    analytic = np.where(np.isnan(rows.X[:, TIME]), _LAST, -rows.X[:, TIME].astype(np.float64))
     each = {
         "random": np.zeros(len(is_judged)),
         "first of the list": -position,
