@@ -24,13 +24,12 @@ def walk_trees(
     trees, nodes = splits.shape
     rows, columns = X.shape
     values, thresholds, splits = X.ravel(), thresholds.ravel(), splits.ravel().astype(np.intp)
+    # Flat positions: NumPy takes a third of the time that two positions for each element cost it.
     first_value, first_node = np.arange(rows)[:, None] * columns, np.arange(trees) * nodes
-    node = np.zeros((rows, trees), np.intp)
-    while node.size and node[0, 0] < nodes:
-        at = node + first_node
-        # Flat positions: NumPy takes a third of the time that two positions for each element cost it.
+    at, to_child = np.tile(first_node, (rows, 1)), 1 - first_node
+    for _ in range(nodes.bit_length() if trees else 0):
         at_or_above = values.take(splits.take(at) + first_value) >= thresholds.take(at)
-        node = 2 * node + 1 + at_or_above
-    leaf = node + np.arange(trees) * (nodes + 1) - nodes
+        at = 2 * at + to_child + at_or_above
+    leaf = at + (np.arange(trees) - nodes)
     found: FloatArray = leaves.ravel().take(leaf).sum(axis=1, dtype=np.float64)
     return found

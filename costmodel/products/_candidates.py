@@ -5,6 +5,7 @@ first of its heuristics, told its SMs and not; and PyTorch's call.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 
@@ -86,13 +87,14 @@ def list_candidates(product: Product, sms: int, whole: int, offered: Sequence[Ke
 
 def list_tiled(product: Product, sms: int) -> Iterator[Kernel]:
     """List Triton's candidates."""
+    aligned = [stride % 16 == 0 for stride in product.strides]
     for kind, tiles in _TILES[product.dtype].items():
         for tile in tiles:
-            if _fits(product, kind, tile):
+            if _fits(product, kind, tile, aligned):
                 yield from _ways(product, kind, tile, sms)
 
 
-def _fits(product: Product, kind: str, tile: Tile) -> bool:
+def _fits(product: Product, kind: str, tile: Tile, aligned: Sequence[bool]) -> bool:
     """Whether a tile is not mostly outside of the results, or so small that nobody would take it."""
     m, n, k, *_ = tile
     if (
@@ -103,7 +105,7 @@ def _fits(product: Product, kind: str, tile: Tile) -> bool:
         return False
     if (product.m > 512 and m <= 16) or (product.m > 2048 and m <= 32):
         return False
-    a, b, c = (stride % 16 == 0 for stride in product.strides)
+    a, b, c = aligned
     if kind == "tma":
         return product.batch == 1 and a and b
     # Copies of single elements gain nothing from the others.
@@ -137,6 +139,7 @@ def _uneven(programs: int, sms: int) -> float:
     return waves * sms / programs - 1 + 0.05 * waves
 
 
+@cache
 def _per_sm(tile: Tile, dtype: str) -> int:
     """Programs that an SM holds by shared memory and registers, at most two."""
     m, n, k, stages, warps = tile

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fit the model that the package ships; some 3 minutes of a core.
+# Fit the model that the package ships; a minute of a core.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=datasets/products-sm-budgets
