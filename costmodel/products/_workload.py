@@ -7,6 +7,7 @@ from costmodel.products._product import Kernel, Product
 from costmodel.records._candidate import Config
 from costmodel.records._workload import Workload
 
+KNOWN_SOURCES = ("triton", "library")
 _ANCHORS = ("matmul", "batch_matmul")
 _TRITON = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps", "GROUP_M", "SPLIT_K")
 _KNOWN = 4  # algorithms of cuBLASLt's list that were measured, from the first
@@ -24,7 +25,7 @@ def find_kernel(source: str, config: Config, sms: int, whole: int) -> Kernel | N
     """Return a config as a kernel of a product; None for what the model of products does not know.
 
     Args:
-        source: Kernel source of the config, "triton" or "library".
+        source: Kernel source of the config, one of ``KNOWN_SOURCES``.
         config: The config, of a space of an operator that is a product.
         sms: SMs that are granted.
         whole: SMs of the device.
@@ -32,8 +33,8 @@ def find_kernel(source: str, config: Config, sms: int, whole: int) -> Kernel | N
     chosen: Mapping[str, Any] = config.decisions
     if source == "library":
         return _library_kernel(chosen, sms, whole)
-    if source != "triton" or chosen["PROGRAMS"] % sms:
-        return None
+    if not {*_TRITON, "PROGRAMS"} <= chosen.keys() or chosen["PROGRAMS"] % sms:
+        return None  # another's kernel, or one for other SMs
     kind = "persistent" if chosen["PROGRAMS"] else "split-k" if chosen["SPLIT_K"] > 1 else "plain"
     kernel = Kernel("triton", kind, *(int(chosen[name]) for name in _TRITON))
     return kernel._replace(programs_per_sm=int(chosen["PROGRAMS"]) // sms)

@@ -91,13 +91,15 @@ def expect_first(
         seed: Seed of the draws.
     """
     from costmodel.products._model import shipped_products
-    from costmodel.products._workload import find_product
+    from costmodel.products._workload import KNOWN_SOURCES, find_product
 
     product = find_product(workload)
     if product is None or platforms[0].device.name not in shipped_products().devices:
         return []
     found = []
     for source, space in spaces.items():
+        if source not in KNOWN_SOURCES:
+            continue
         rng = np.random.default_rng(seed)
         drawn = {each.config_id: each for each in (*space.starts, *space.draw(_EXPECTED, rng).configs)}
         configs = list(drawn.values())

@@ -48,6 +48,13 @@ def test_the_first_of_each_source_are_near_the_best(live: Live, sms: int) -> Non
     assert set(firsts) <= {each.candidate_id for each in expected}
 
 
+def test_nothing_is_drawn_of_sources_that_the_model_does_not_know(live: Live) -> None:
+    """TVM's space takes seconds."""
+    workload, platform = Workload.parse(NAME), live.platform(32)
+    spaces = {"metaschedule": None, "triton": live.space(workload, [platform], source="triton")}
+    assert {each.source for each in expect_first(spaces, workload, [platform], 4, 0)} == {"triton"}  # type: ignore[arg-type]
+
+
 def test_a_replay_is_not_told_what_a_twin_of_its_device_knows() -> None:
     found = tune(NAME, sms=8, trials=2, sources="triton", on=Replay("triton-sm-budgets"), prior=None)
     assert not any("model of products" in remark for remark in found.remarks)
@@ -72,12 +79,12 @@ def test_a_replay_is_not_told_what_a_twin_of_its_device_knows() -> None:
             Kernel("triton", "persistent", 64, 64, 64, 3, 4, programs_per_sm=2),
         ),
         ("triton", {**TILES, "PROGRAMS": 132, "SPLIT_K": 1}, None),
+        ("triton", {"BLOCK": 64, "num_warps": 4}, None),
         (
             "triton",
             {**TILES, "PROGRAMS": 0, "SPLIT_K": 4},
             Kernel("triton", "split-k", 64, 64, 64, 3, 4, splits=4),
         ),
-        ("metaschedule", {}, None),
     ],
 )
 def test_configs_are_kernels_of_products(
