@@ -11,7 +11,9 @@ from costmodel.learners._base import Prediction
 from costmodel.learners._registry import learner_names
 
 # Modules of this package that hold entries in a tuple ``ENTRIES``, in the order of the table.
-_MODULES = ("references", "rules", "trees", "ours")
+_MODULES = (
+    "references", "rules", "products", "wavetune", "trees", "gptune", "neusight", "diode", "ours",
+)  # fmt: skip
 
 
 class BenchEntry(ABC):
@@ -23,12 +25,15 @@ class BenchEntry(ABC):
             ``yours``.
         about: What it does, in a sentence with its source.
         seeds: How many runs of it are judged, which differ by seed; 1 if no chance enters.
+        is_extra: Whether it needs what not every installation has, and so takes part only if it is named: the
+            sheet of all entries is the same everywhere.
     """
 
     name: str
     made_by: str = "others"
     about: str = ""
     seeds: int = 1
+    is_extra: bool = False
 
     def can_answer(self, question: BenchQuestion) -> bool:
         """Return whether it has anything to say; by default, to every question."""
@@ -46,7 +51,7 @@ class BenchEntry(ABC):
 
 @cache
 def shipped_entries() -> dict[str, BenchEntry]:
-    """Return the entries of this package by name, in the order of the table."""
+    """Return the entries of this package by name, in the order of the table, extra ones too."""
     return {entry.name: entry for entry in _shipped()}
 
 

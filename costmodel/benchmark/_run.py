@@ -48,8 +48,8 @@ def run_benchmark(
     Args:
         tracks: Names of ``TRACKS``. Default: all.
         entries: Names of entries or learners, files of predictions or of models, and entries of your own.
-            Default: all that come with the benchmark. The baselines and what answers are judged against
-            are added.
+            Default: all that come with the benchmark but extra ones. The baselines and what answers are
+            judged against are added.
         salt: Salt of the split. Another one shows whether a result is that of one split.
         seeds: Runs of each entry that draws at random. Default: as many as the entry says.
 
@@ -58,7 +58,8 @@ def run_benchmark(
     """
     chosen = tracks_of(tracks)
     asked = list(dict.fromkeys(name for track in chosen for name in TRACKS[track].questions))
-    judges = [_open(each, salt) for each in entries] or list(shipped_entries().values())
+    by_default = [entry for entry in shipped_entries().values() if not entry.is_extra]
+    judges = [_open(each, salt) for each in entries] or by_default
     known = {entry.name for entry in judges}
     added = dict.fromkeys([*map(baseline_of, asked), _ALONE])
     judges = [*(open_entry(name) for name in added if name not in known), *judges]

@@ -70,7 +70,7 @@ def forward(weights: Mapping[str, Any], inputs: Any, platforms: Any, activation:
 
 def train_network(examples: Examples, recipe: Recipe) -> dict[str, FloatArray]:
     """Weights after ``recipe.steps`` steps of AdamW, whose rate rises for a tenth of them and then falls."""
-    torch = _import_torch()
+    torch = import_torch()
 
     rng = np.random.default_rng(recipe.seed)
     first = _first_weights(examples.inputs.shape[1], int(examples.platforms.max()), recipe, rng)
@@ -144,7 +144,7 @@ def _lines(rows: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]
 
 def _loss(outputs: Any, targets: Any, scores: Any, rank_weight: float) -> Any:
     """Huber's loss on sizes, and the logistic loss on the pairs of a line; all ``(lines, 32)`` tensors."""
-    torch = _import_torch()
+    torch = import_torch()
 
     size = torch.nn.functional.huber_loss(outputs, targets)
     predicted, measured, weight = (
@@ -155,8 +155,11 @@ def _loss(outputs: Any, targets: Any, scores: Any, rank_weight: float) -> Any:
     return size + rank_weight * (weight * pairs).sum() / (weight.sum() + 1e-6)
 
 
-def _import_torch() -> Any:
-    """The module.
+def import_torch(what: str = "The learner network") -> Any:
+    """Return the module.
+
+    Args:
+        what: What needs it.
 
     Raises:
         MissingExtraError: It is not installed.
@@ -164,5 +167,5 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise MissingExtraError("The learner network", "torch") from None
+        raise MissingExtraError(what, "torch") from None
     return torch

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from families import Family
 from numpy.typing import NDArray
-from processes import Processes, Settings
 
 from costmodel.arrays import FloatArray
+from costmodel.benchmark.entries._coregionalisation import Processes, Settings
 from costmodel.learners._scaler import Scaler
 from costmodel.transfer import make_model
 

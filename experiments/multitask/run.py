@@ -15,9 +15,9 @@ from errors import COREGIONALISED, ONE, equal, unequal
 from families import Family, families
 from options import parse_options
 from picture import draw
-from processes import Settings
 from searches import ALONE, CHOOSERS, RULES, Limits, searched
 
+from costmodel.benchmark.entries._coregionalisation import Settings
 from costmodel.files import write_json
 from costmodel.learners._statistics import cluster_bootstrap_interval, cluster_bootstrap_ratio
 

@@ -9,7 +9,6 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[1]))
 from judge import hold_out
 from kit.results import say
-from rules import WHOLE
 from study import (
     H100_L2_BYTES,
     H200_L2_BYTES,
@@ -21,23 +20,25 @@ from study import (
     spread_of,
 )
 
+from costmodel.benchmark._pose_products import WHOLE_SMS
+
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 
 
 def main() -> None:
     options = _options()
     measured = read_measured(options.measured)
-    rates = fit_rates(measured, WHOLE, H200_L2_BYTES, 0)
+    rates = fit_rates(measured, WHOLE_SMS, H200_L2_BYTES, 0)
     there = carry_to_h100(rates)
     if options.other:
-        there = fit_rates(read_measured(options.other), WHOLE, H100_L2_BYTES, 0)
-    learned = Learned.of(measured, rates, WHOLE)
+        there = fit_rates(read_measured(options.other), WHOLE_SMS, H100_L2_BYTES, 0)
+    learned = Learned.of(measured, rates, WHOLE_SMS)
     say("described")
     # The spread is that of products whose family was held out, with one seed; the trees are fitted to all.
     log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
     errors = log_s - hold_out(measured, learned, 0)[1]
     every = np.ones(len(log_s), bool)
-    devices = {H100: (WHOLE, there), H200: (WHOLE, rates)}
+    devices = {H100: (WHOLE_SMS, there), H200: (WHOLE_SMS, rates)}
     model = as_model(learned.fit(every, measured, 0), devices, spread_of(measured.kernels, errors))
     model.save(options.out)
     say(f"{options.out}: {options.out.stat().st_size / 1024:.0f} KiB")

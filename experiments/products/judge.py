@@ -12,10 +12,12 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded, say
-from rules import RULES, WHOLE, NearestShape, NvMatmulHeuristics, Rule
+from rules import RULES, NearestShape
 from study import H200_L2_BYTES, Learned, Measured, carry_to_h100, fit_rates, read_measured, spread_of
 
 from costmodel.arrays import FloatArray
+from costmodel.benchmark._pose_products import WHOLE_SMS
+from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule
 from costmodel.files import write_json
 from costmodel.products._core import Rates
 from costmodel.products._product import Product
@@ -26,7 +28,7 @@ FAMILIES = (
     ("llama",), ("qwen", "bert"), ("mixtral", "gpt2", "convolution"), ("deepseek", "dlrm"),
     ("attention", "any"),
 )  # fmt: skip
-PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE, WHOLE))
+PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE_SMS, WHOLE_SMS))
 COLUMNS = ["task", "rule", "sms", "dtype", "m", "quality", "best_of_3", "seconds"]
 
 
@@ -35,8 +37,8 @@ def main() -> None:
     measured = read_measured(options.measured)
     say(f"{len(measured.products)} tasks, {len(measured.kernels)} kernels")
     # Some fifteen numbers for all products: they are fitted to all, those that are held out included.
-    rates = fit_rates(measured, WHOLE, H200_L2_BYTES, 0, 40 if options.quick else 250)
-    learned = Learned.of(measured, rates, WHOLE)
+    rates = fit_rates(measured, WHOLE_SMS, H200_L2_BYTES, 0, 40 if options.quick else 250)
+    learned = Learned.of(measured, rates, WHOLE_SMS)
     say("described")
     log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
     held: list[pd.DataFrame] = []
@@ -176,7 +178,7 @@ def summarise(tasks: pd.DataFrame) -> dict[str, Any]:
         here = {"median": quality.loc[(rule, sms), 0.5], "p10": quality.loc[(rule, sms), 0.1]}
         counts = {"mean": grouped.quality.mean()[rule, sms], "tasks": int(grouped.task.nunique()[rule, sms])}
         by_rule.setdefault(rule, {})[str(sms)] = {**here, "best_of_3": three[rule, sms], **counts}
-    low, whole = tasks.sms < WHOLE, tasks.sms == WHOLE
+    low, whole = tasks.sms < WHOLE_SMS, tasks.sms == WHOLE_SMS
     overall = {
         str(rule): {
             label: {
@@ -226,7 +228,7 @@ def _on_another(
 ) -> dict[str, Any]:
     """The same on an H100 that was never measured, for families and layers that were not either."""
     there, log_s = (
-        Learned.of(other, carry_to_h100(rates), WHOLE),
+        Learned.of(other, carry_to_h100(rates), WHOLE_SMS),
         np.log(other.rows.seconds.to_numpy(np.float64)),
     )
     listed, blind = (np.full(len(log_s), np.nan) for _ in range(2))
