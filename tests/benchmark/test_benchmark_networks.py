@@ -6,7 +6,7 @@ import pytest
 
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._diode import Diode
-from costmodel.benchmark.entries._networks import layers, one_thread
+from costmodel.benchmark.entries._networks import one_thread, perceptron
 from costmodel.benchmark.entries._neusight import NeuSight, _ideal_s, symmetric_error, utilisation
 from costmodel.columns import Column
 
@@ -66,7 +66,7 @@ def test_neusight_learns_how_busy_waves_keep_a_gpu() -> None:
     }
     latency_s = ideal / (0.8 - 0.5 / waves)
     question = ask("operators", latency_s, features)
-    first, second = (NeuSight().answer(question, seed=1) for _ in range(2))
+    first, second = (NeuSight(steps=300).answer(question, seed=1) for _ in range(2))
     assert np.array_equal(first.score, second.score)
     error = np.abs(np.log(first.latency_s / latency_s[question.asked]))
     assert np.median(error) < 0.05
@@ -83,8 +83,8 @@ def test_diode_learns_log_seconds_of_sizes_and_parameters() -> None:
     log_s = features["product/log_m"] + features["product/block_m"] * (features["product/kind"] == 1) - 12
     question = ask("products", np.exp(log_s), features)
     assert Diode().can_answer(question)
-    found = Diode().answer(question)
-    assert np.median(np.abs(np.log(found.latency_s) - log_s[question.asked])) < 0.2
+    found = Diode(steps=300).answer(question)
+    assert np.median(np.abs(np.log(found.latency_s) - log_s[question.asked])) < 0.3  # of a spread of 1.4
 
 
 def test_torch_draws_and_counts_threads_outside_as_before() -> None:
@@ -92,9 +92,9 @@ def test_torch_draws_and_counts_threads_outside_as_before() -> None:
     expected, threads = torch.rand(1), torch.get_num_threads()
     torch.manual_seed(5)
     with one_thread(1):
-        first = layers([2, 3, 1])(torch.ones(1, 2))
+        first = perceptron([2, 3, 1])(torch.ones(1, 2))
         assert torch.get_num_threads() == 1
     assert torch.equal(torch.rand(1), expected)
     assert torch.get_num_threads() == threads
     with one_thread(1):
-        assert torch.equal(layers([2, 3, 1])(torch.ones(1, 2)), first)
+        assert torch.equal(perceptron([2, 3, 1])(torch.ones(1, 2)), first)

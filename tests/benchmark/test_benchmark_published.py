@@ -50,11 +50,13 @@ def test_rules_of_products_choose_as_they_are_described() -> None:
 def test_waves_count_the_work_of_the_fullest_sm() -> None:
     wide, square = rules.wave_quantisation(PRODUCT, [WIDE, SQUARE], 48)
     # One wave of 32 tiles of 128 x 256, and two of 64 tiles of 128 x 128.
-    assert wide == pytest.approx(-128 * 256)
-    assert square == pytest.approx(-2 * 128 * 128)
+    assert wide == pytest.approx(-128 * 256, rel=1e-4)
+    assert square == pytest.approx(-2 * 128 * 128, rel=1e-4)
     thin = Kernel("triton", "plain", 16, 64, 64, 4, 4)
     (thin_score,) = rules.wave_quantisation(Product(16, 64, 64), [thin], 48)
-    assert thin_score == pytest.approx(-16 * 64 / (16 * 64 / 80 / 64))  # tiles of little reuse are slower
+    assert thin_score == pytest.approx(
+        -16 * 64 / (16 * 64 / 80 / 64), rel=1e-4
+    )  # tiles of little reuse are slower
 
 
 def test_cycles_of_origami_are_those_of_the_formula() -> None:

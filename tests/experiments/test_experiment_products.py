@@ -49,16 +49,6 @@ def test_few_variants_of_machine_code_serve_most_shapes() -> None:
     assert sum(counts[: len(counts) // 2]) > 0.75 * sum(counts)
 
 
-def test_others_choose_as_they_are_described() -> None:
-    assert chosen(rules.torch_call, 32) == [TORCH]
-    assert chosen(rules.cublaslt_told, 32) == [TOLD]
-    assert chosen(rules.cublaslt_told, 132) == chosen(rules.cublaslt_untold, 32) == [UNTOLD]
-    assert chosen(rules.deepgemm, 32) == [WIDE]  # one wave
-    assert chosen(rules.deepgemm, 132) == [SQUARE]  # one wave too, and fuller
-    assert chosen(rules.wave_quantisation, 32) == [WIDE]
-    assert len(chosen(rules.origami, 32)) == 1
-
-
 def test_the_nearest_shape_lends_its_best_kernel() -> None:
     near, far = Product(1024, 1024, 2048), Product(16, 1024, 4096)
     rule = rules.NearestShape([near, far, near], [32, 32, 8], [[SQUARE, TOLD], [SMALL], [TORCH]])

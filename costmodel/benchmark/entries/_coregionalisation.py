@@ -169,7 +169,7 @@ class Processes:
 
     def mean(self, Z: FloatArray, task: int) -> FloatArray:
         """``(m,)`` posterior mean."""
-        return self.levels[task] + self.deviation * (self._cross(Z, task) @ self.alpha)
+        return np.asarray(self.levels[task] + self.deviation * (self._cross(Z, task) @ self.alpha))
 
     def _cross(self, Z: FloatArray, task: int) -> FloatArray:
         correlations = self.model.correlations(self._squared(Z))

@@ -7,19 +7,23 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
-from costmodel.benchmark.entries._networks import layers, one_thread, outputs, train
+from costmodel.benchmark.entries._networks import answer_of, one_thread, perceptron, train_perceptron
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 
 _SIZES = (128, 64, 32)  # the package's default
-_STEPS, _RATE = 2500, 4e-3
+_RATE = 4e-3
 _NUMBERS = ("log_m", "log_n", "log_k", "log_batch", "log_sms", "log_intensity")
 _CONFIG = ("block_m", "block_n", "block_k", "stages", "warps", "group_m", "splits")
 _CLASSES = ("dtype", "kind", "a_t", "b_t", "epilogue")
 
 
 class Diode(BenchEntry):
-    """Sizes, their ratios, operand type and parameters of the template; batches are normalised."""
+    """Sizes, their ratios, operand type and parameters of the template; batches are normalised.
+
+    Args:
+        steps: Batches that the network is trained on.
+    """
 
     name, seeds, is_extra = "diode", 2, True
     about = (
@@ -27,6 +31,9 @@ class Diode(BenchEntry):
         "intensity and tile, for log seconds (torch-diode, PyPI, MIT). Trained here, as its wheel has no "
         "weights; also told the SMs, the layout and the back end, with larger batches and no dropout."
     )
+
+    def __init__(self, steps: int = 2500) -> None:
+        self.steps = steps
 
     def can_answer(self, question: BenchQuestion) -> bool:
         """Only products."""
@@ -38,10 +45,10 @@ class Diode(BenchEntry):
         log_s = np.log(question.latency_s[known])
         mean, deviation = float(log_s.mean()), float(log_s.std())
         with one_thread(seed):
-            network = layers([inputs.shape[1], *_SIZES, 1], normalised=True)
+            network = perceptron([inputs.shape[1], *_SIZES, 1], normalised=True)
             examples = inputs[known], (log_s - mean) / deviation
-            train(network, examples, _loss, steps=_STEPS, rate=_RATE, seed=seed)
-            found = outputs(network, inputs[question.asked])[:, 0].numpy().astype(np.float64)
+            train_perceptron(network, examples, _loss, steps=self.steps, rate=_RATE, seed=seed)
+            found = answer_of(network, inputs[question.asked])[:, 0].numpy().astype(np.float64)
         log_s = mean + deviation * found
         return Prediction(-log_s, np.exp(log_s))
 

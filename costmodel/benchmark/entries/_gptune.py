@@ -7,7 +7,7 @@ from costmodel.arrays import FloatArray, Positions
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._coregionalisation import Processes, Settings
-from costmodel.columns import positions
+from costmodel.columns import Group, positions
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 
@@ -66,9 +66,9 @@ class _Near:
         return np.concatenate(parts), tasks
 
 
-def _scaled(question: BenchQuestion, fitted: Positions, *groups: str) -> FloatArray:
+def _scaled(question: BenchQuestion, fitted: Positions, *groups: Group) -> FloatArray:
     """``(n, d)`` columns of these groups, standardised by these rows."""
-    X = question.features[:, list(positions(question.columns, *groups))]  # type: ignore[arg-type]  # groups
+    X = question.features[:, np.array(positions(question.columns, *groups), np.intp)]
     return Scaler().fit(X[fitted]).transform(X)
 
 

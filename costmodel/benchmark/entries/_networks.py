@@ -13,7 +13,7 @@ from costmodel.learners._network_training import import_torch
 _BATCH = 1024
 
 
-def layers(sizes: list[int], *, normalised: bool = False) -> Any:
+def perceptron(sizes: list[int], *, normalised: bool = False) -> Any:
     """Return a perceptron of these sizes with rectified units, each layer normalised by batch if asked."""
     from torch import nn
 
@@ -24,7 +24,7 @@ def layers(sizes: list[int], *, normalised: bool = False) -> Any:
     return nn.Sequential(*found[: -1 - normalised])
 
 
-def train(  # noqa: PLR0913 (what is trained, and how)
+def train_perceptron(  # noqa: PLR0913 (what is trained, and how)
     network: Any,
     examples: Sequence[FloatArray],
     loss: Callable[..., Any],
@@ -59,7 +59,7 @@ def train(  # noqa: PLR0913 (what is trained, and how)
     network.eval()
 
 
-def outputs(network: Any, inputs: FloatArray) -> Any:
+def answer_of(network: Any, inputs: FloatArray) -> Any:
     """Return what a trained network says of all rows, a tensor."""
     import torch
 

@@ -7,16 +7,20 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
-from costmodel.benchmark.entries._networks import layers, one_thread, outputs, train
+from costmodel.benchmark.entries._networks import answer_of, one_thread, perceptron, train_perceptron
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 
-_WIDTH, _STEPS, _RATE = 128, 1500, 3e-3
+_WIDTH, _RATE = 128, 3e-3
 _LEAST = 1e-3  # utilisation
 
 
 class NeuSight(BenchEntry):
-    """Seconds = roofline of whole waves / (gamma - alpha / waves), both from a network on a sigmoid."""
+    """Seconds = roofline of whole waves / (gamma - alpha / waves), both from a network on a sigmoid.
+
+    Args:
+        steps: Batches that the network is trained on.
+    """
 
     name, seeds, is_extra = "neusight", 2, True
     about = (
@@ -25,6 +29,9 @@ class NeuSight(BenchEntry):
         "al., ASPLOS 2025, section 4; needs torch). One network that is told the kind of operator, where the "
         "paper has one for each; tiles and waves are those of the kernel, and SMs those granted."
     )
+
+    def __init__(self, steps: int = 1500) -> None:
+        self.steps = steps
 
     def can_answer(self, question: BenchQuestion) -> bool:
         """Only where rooflines are known and nothing was measured: it has no way to adapt."""
@@ -36,10 +43,10 @@ class NeuSight(BenchEntry):
         known = question.known[np.isfinite(question.latency_s[question.known])]
         inputs, ideal, waves = _inputs(question, known), _ideal_s(question), _waves(question)
         with one_thread(seed):
-            network = layers([inputs.shape[1], _WIDTH, _WIDTH, _WIDTH, 2])
+            network = perceptron([inputs.shape[1], _WIDTH, _WIDTH, _WIDTH, 2])
             examples = inputs[known], np.log(question.latency_s[known] / ideal[known]), waves[known]
-            train(network, examples, symmetric_error, steps=_STEPS, rate=_RATE, seed=seed)
-            found = outputs(network, inputs[question.asked])
+            train_perceptron(network, examples, symmetric_error, steps=self.steps, rate=_RATE, seed=seed)
+            found = answer_of(network, inputs[question.asked])
             busy = utilisation(found, found.new_tensor(waves[question.asked])).numpy()
         latency_s = ideal[question.asked] / busy.astype(np.float64)
         return Prediction(-np.log(latency_s), latency_s)

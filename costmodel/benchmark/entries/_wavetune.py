@@ -32,7 +32,7 @@ class WaveTune(BenchEntry):
     name = "wavetune"
     about = (
         "Latency = a + b w + c t + d w t, with w the waves that blocks fill and t the turns of the main "
-        "loop, fitted for each kernel and number of waves (WaveTune, arXiv:2604.10187). Blocks count as waves "
+        "loop, fitted for each kernel and number of waves (WaveTune, arXiv:2604.10187). Blocks are waves "
         "of the granted SMs, since the paper has one number of SMs; weights are not negative, and shared by "
         "tile where a kernel was measured less than eight times."
     )
@@ -89,10 +89,11 @@ def _groups(
     question: BenchQuestion, facts: pd.DataFrame, names: tuple[str, ...], open_rows: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Rows that are known, and asked ones without an answer, of each group that was measured often enough."""
-    key = [facts[name] for name in names] or [np.zeros(len(facts))]
     places = np.arange(len(facts))
     is_known, is_asked = np.isin(places, question.known), np.isin(places, question.asked)
-    for group in facts.groupby(key, sort=False).indices.values():
+    number = facts.groupby(list(names), sort=False).ngroup() if names else pd.Series(0, facts.index)
+    for indices in number.groupby(number).indices.values():
+        group = np.asarray(indices, np.intp)
         known, asked = group[is_known[group]], group[is_asked[group] & open_rows[group]]
         if len(known) >= _FEWEST and len(asked):
             yield known, asked
