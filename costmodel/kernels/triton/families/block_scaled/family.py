@@ -56,11 +56,12 @@ FAMILY = TritonFamily(
         "num_warps": (2, 4, 8),
         "num_stages": (2, 3, 4, 5),
     },
-    # What vLLM and SGLang run where they have no table for the GPU.
+    # What SGLang runs where it has no table for the GPU, then what vLLM runs.
     defaults={
         **{"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 128, "GROUP_M": 32},
         **{"num_warps": 4, "num_stages": 3},
     },
+    starts=({"num_stages": 2},),
     conditions=(
         "BLOCK_M < 2 * max(m, 32)",
         "BLOCK_N < 2 * max(n, 32)",

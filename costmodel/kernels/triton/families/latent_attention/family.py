@@ -60,8 +60,9 @@ FAMILY = TritonFamily(
         "num_warps": (4, 8, 16),
         "num_stages": (1, 2, 3),
     },
-    # What SGLang's decode attention runs for such heads unless it is told otherwise.
+    # What SGLang's decode attention runs for such heads unless it is told otherwise, then vLLM's.
     defaults={"BLOCK_H": 16, "BLOCK_N": 32, "SPLITS": 8, "num_warps": 4, "num_stages": 2},
+    starts=({"SPLITS": 4},),
     conditions=(
         "r in [64, 128, 256, 512]",
         "o in [16, 32, 64]",

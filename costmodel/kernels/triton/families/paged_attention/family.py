@@ -61,8 +61,9 @@ FAMILY = TritonFamily(
         "num_warps": (1, 2, 4, 8),
         "num_stages": (1, 2, 3, 4),
     },
-    # What SGLang's decode attention runs for grouped queries unless it is told otherwise.
+    # What SGLang's decode attention runs for grouped queries unless it is told otherwise, then vLLM's.
     defaults={"BLOCK_N": 32, "SPLITS": 8, "num_warps": 4, "num_stages": 2},
+    starts=({"SPLITS": 4},),
     conditions=(
         "d in [16, 32, 64, 128, 256]",
         "q <= 64",
