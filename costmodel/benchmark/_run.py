@@ -68,7 +68,8 @@ def run_benchmark(
         for name in asked:
             running.judge(name, judges, progress)
     lines = tuple(line for track in chosen for line in running.lines(track))
-    return BenchRun(ScoreSheet(salt, running.data, running.digests, lines), running.seconds)
+    about = {name: entry.about for name, entry in running.entries.items()}
+    return BenchRun(ScoreSheet(salt, running.data, running.digests, about, lines), running.seconds)
 
 
 def _open(entry: "str | Path | BenchEntry", salt: str) -> BenchEntry:
@@ -89,7 +90,7 @@ class _Running:
     digests: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     runs: dict[str, dict[str, list[Judged]]] = field(default_factory=dict)
-    made_by: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, BenchEntry] = field(default_factory=dict)
 
     def judge(self, question: str, entries: Iterable[BenchEntry], progress: Progress) -> None:
         """Let all entries answer a question."""
@@ -100,10 +101,10 @@ class _Running:
         alone = open_entry(_ALONE).answer(posed.question) if is_harm else None
         for entry in entries:
             progress.advance(f"{entry.name}: {question}")
-            self.made_by[entry.name] = entry.made_by
             if entry.can_answer(posed.question):
                 runs = [judge_answer(posed, answer, alone) for answer in self._answers(entry, posed)]
                 self.runs.setdefault(question, {})[entry.name] = runs
+                self.entries[entry.name] = entry
 
     def lines(self, track: str) -> Iterator[ScoreLine]:
         """Each score of a track, by question and entry, the best first."""
@@ -134,7 +135,9 @@ class _Running:
             versus = _rounded(own.difference(told[baseline], score))
         each = _rounded([run.value(score) for run in runs]) if len(runs) > 1 else ()
         value, low, high = _rounded([own.value(score), *own.interval(score)])
-        return ScoreLine(track, question, score, entry, self.made_by[entry], value, low, high, each, *versus)
+        return ScoreLine(
+            track, question, score, entry, self.entries[entry].made_by, value, low, high, each, *versus
+        )
 
 
 def _rank(line: ScoreLine, goes_down: bool) -> float:

@@ -56,6 +56,7 @@ class ScoreSheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         salt: Salt of the split.
         data: SHA-256 of each dataset by name.
         questions: SHA-256 of what each question tells and asks, by name.
+        entries: What each entry does, by name.
         lines: The scores, by track, question and score, the best first.
         version: Version of this form.
     """
@@ -63,6 +64,7 @@ class ScoreSheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     salt: str
     data: dict[str, str]
     questions: dict[str, str]
+    entries: dict[str, str]
     lines: tuple[ScoreLine, ...]
     version: int = VERSION
 
@@ -112,7 +114,8 @@ class ScoreSheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 parts.append(f"## {track}\n\n{rule.asks}")
                 parts += [f"### {table.title}\n\n{table.to_markdown()}" for table in tables]
         meanings = [f"- `{name}`: {rule.meaning} (better: {rule.goes})" for name, rule in SCORES.items()]
-        return "\n\n".join([*parts, "## Scores", "\n".join(meanings)]) + "\n"
+        about = [f"- `{name}`: {text}" for name, text in sorted(self.entries.items())]
+        return "\n\n".join([*parts, "## Scores", "\n".join(meanings), "## Entries", "\n".join(about)]) + "\n"
 
 
 def _table(title: str, lines: list[ScoreLine]) -> TextTable:
