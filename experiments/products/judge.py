@@ -12,11 +12,12 @@ import pandas as pd
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded, say
-from rules import RULES, NearestShape
+from rules import RULES
 from study import H200_L2_BYTES, Learned, Measured, carry_to_h100, fit_rates, read_measured, spread_of
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
+from costmodel.benchmark.entries._nearest_shape import NearestShape
 from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule
 from costmodel.files import write_json
 from costmodel.products._core import Rates

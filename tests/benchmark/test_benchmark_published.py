@@ -9,7 +9,8 @@ import pytest
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries import _product_rules as rules
 from costmodel.benchmark.entries._gptune import GPTune
-from costmodel.benchmark.entries._products import ProductRule
+from costmodel.benchmark.entries._nearest_shape import NearestShape
+from costmodel.benchmark.entries._products import ProductRule, nearest_known
 from costmodel.benchmark.entries._trees import TvmTrees
 from costmodel.benchmark.entries._wavetune import WaveTune, fit_bilinear
 from costmodel.columns import Column
@@ -47,6 +48,14 @@ def test_rules_of_products_choose_as_they_are_described() -> None:
     assert len(chosen(rules.origami, 32)) == 1
 
 
+def test_the_nearest_shape_lends_its_best_kernel() -> None:
+    near, far = Product(1024, 1024, 2048), Product(16, 1024, 4096)
+    rule = NearestShape([near, far, near], [32, 32, 8], [[SQUARE, TOLD], [SMALL], [TORCH]])
+    assert chosen(rule, 32) == [SQUARE]
+    assert chosen(rule, 8) == [TORCH]
+    assert np.isnan(rule(PRODUCT, KERNELS, 64)).all()
+
+
 def test_waves_count_the_work_of_the_fullest_sm() -> None:
     wide, square = rules.wave_quantisation(PRODUCT, [WIDE, SQUARE], 48)
     # One wave of 32 tiles of 128 x 256, and two of 64 tiles of 128 x 128.
@@ -81,12 +90,14 @@ def test_a_rule_answers_by_task_and_puts_last_what_it_does_not_know() -> None:
         }
     )
     question = ask("products", rows, {"x": np.zeros(len(rows))})
-    entry = ProductRule("deepgemm", rules.deepgemm, "")
+    entry = ProductRule("deepgemm", lambda _: rules.deepgemm, "")
     assert entry.can_answer(question)
     score = entry.answer(question).score.reshape(2, -1)
     assert [KERNELS[i] for i in score.argmax(axis=1)] == [WIDE, SQUARE]
     assert (score[:, :4] < score[:, 4:].min()).all()
     assert not entry.can_answer(ask("operators", rows, {"x": np.zeros(len(rows))}))
+    told = rows.assign(role="known", latency_s=np.arange(len(rows))[::-1])
+    assert chosen(nearest_known(ask("products", told, {"x": np.zeros(len(rows))})), 32) == [SMALL]
 
 
 def test_bilinear_weights_are_those_that_made_the_latencies() -> None:

@@ -8,7 +8,7 @@ import pytest
 from experiment_folder import found_beside
 
 from costmodel.learners._complete_trees import walk_trees
-from costmodel.products import Kernel, Product
+from costmodel.products import Kernel
 from costmodel.products._columns import COLUMNS
 
 xgb = pytest.importorskip("xgboost")
@@ -16,23 +16,12 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "products"
 with found_beside(FOLDER, ["candidates", "judge", "rules", "shapes", "study"]):
     import candidates
     import judge
-    import rules
     import shapes
     import study
 
 pytestmark = pytest.mark.white_box
 
-PRODUCT = Product(1024, 1024, 4096)
-TORCH, TOLD, UNTOLD = Kernel("torch"), Kernel("cublaslt", "told"), Kernel("cublaslt", position=0)
-WIDE = Kernel("triton", "plain", 128, 256, 64, 3, 8)  # 32 tiles
-SQUARE = Kernel("triton", "plain", 128, 128, 64, 4, 8)  # 64 tiles
-SMALL = Kernel("triton", "plain", 64, 64, 64, 4, 4)  # 256 tiles
-KERNELS = [TORCH, TOLD, Kernel("cublaslt", "told", position=1), UNTOLD, WIDE, SQUARE, SMALL]
-
-
-def chosen(rule: rules.Rule, sms: int) -> list[Kernel]:
-    scores = rule(PRODUCT, KERNELS, sms)
-    return [kernel for kernel, score in zip(KERNELS, scores, strict=True) if score == np.nanmax(scores)]
+TORCH = Kernel("torch")
 
 
 def test_shapes_differ_and_come_in_one_order_by_chance() -> None:
@@ -47,14 +36,6 @@ def test_shapes_differ_and_come_in_one_order_by_chance() -> None:
 def test_few_variants_of_machine_code_serve_most_shapes() -> None:
     counts = [count for _, count in candidates.list_variants(shapes.list_shapes()[:300], (8, 132))]
     assert sum(counts[: len(counts) // 2]) > 0.75 * sum(counts)
-
-
-def test_the_nearest_shape_lends_its_best_kernel() -> None:
-    near, far = Product(1024, 1024, 2048), Product(16, 1024, 4096)
-    rule = rules.NearestShape([near, far, near], [32, 32, 8], [[SQUARE, TOLD], [SMALL], [TORCH]])
-    assert chosen(rule, 32) == [SQUARE]
-    assert chosen(rule, 8) == [TORCH]
-    assert np.isnan(rule(PRODUCT, KERNELS, 64)).all()
 
 
 def test_complete_trees_say_what_the_booster_says() -> None:

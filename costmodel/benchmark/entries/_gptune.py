@@ -11,8 +11,7 @@ from costmodel.columns import Group, positions
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 
-_SOURCES = 2  # tasks that are joined with the asked one
-_SETTINGS = Settings(latent=2, restarts=1, iterations=15)
+_SOURCES = 3  # tasks that are joined with the asked one
 
 
 class GPTune(BenchEntry):
@@ -20,9 +19,9 @@ class GPTune(BenchEntry):
 
     name = "gptune"
     about = (
-        "A linear model of coregionalisation of the task's measurements and two known tasks (GPTune, Liu et "
-        "al., PPoPP 2021, section 3.1), which are those of the nearest sizes and SMs; one length for all "
-        "parameters of a latent process, where GPTune has one for each, and 15 steps of L-BFGS."
+        "A linear model of coregionalisation of the task's measurements and three known tasks (GPTune, Liu "
+        "et al., PPoPP 2021, section 3.1), which are those of the nearest sizes and SMs; two latent "
+        "processes, one length for all parameters of each, where GPTune has one for each."
     )
 
     def can_answer(self, question: BenchQuestion) -> bool:
@@ -35,7 +34,7 @@ class GPTune(BenchEntry):
         for places, asked, measured in question.asked_tasks():
             rows, tasks = near.joined(measured, asked[0])
             values = np.log(question.latency_s[rows])
-            fitted = Processes(near.Z[rows], values, tasks, _SETTINGS)
+            fitted = Processes(near.Z[rows], values, tasks, Settings())
             log_s[places] = fitted.mean(near.Z[asked], 0)
         return Prediction(-log_s, np.exp(log_s))
 
