@@ -64,7 +64,7 @@ def train(
     `~/.local/share/costmodel/models`, or in the folder that COSTMODEL_MODELS names.
 
     Examples:
-    - `costmodel train` learns from all shipped datasets, in a minute or two.
+    - `costmodel train` learns from all shipped datasets, in some five minutes.
     - `costmodel train --out h100.costmodel`
     - `costmodel train datasets/mine --out mine.costmodel --folds 5`
     - `costmodel train datasets/mine --out mine.costmodel --hold-out matmul-m128-n768-k3072`

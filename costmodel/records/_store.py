@@ -208,6 +208,12 @@ class SharedRecordStore:
         """The measurement of a key, as of the last time; None if there is none."""
         return self._by_key.get(key)
 
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """All measurements as of the last time."""
+        with self._lock:
+            return tuple(self._by_key.values())
+
     def _remember(self, measurement: Measurement) -> None:
         """Take note of a measurement that is new here."""
 

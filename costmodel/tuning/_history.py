@@ -7,6 +7,7 @@ from typing import Protocol
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike, load_dataset
 from costmodel.records._candidate import Candidate
+from costmodel.records._measurement import Measurement
 from costmodel.records._platform import Device, Platform
 from costmodel.records._workload import Workload
 from costmodel.search.spaces._base import SearchSpace
@@ -134,6 +135,7 @@ class PriorKnowledge:
         replayed: Whether measurements are replayed: what all but tells their answer is left out.
         history: What was measured, see ``open_history``.
         seed: Seed of the learner's random choices.
+        on_whole: What was measured of the workload on the whole device, see ``Knowledge``.
     """
 
     prior: Prior
@@ -142,6 +144,7 @@ class PriorKnowledge:
     replayed: bool
     history: FamilyHistory
     seed: int
+    on_whole: Sequence[Measurement] = ()
 
     def known_of(self, space: SearchSpace, *, is_only: bool) -> Knowledge:
         """Return what is known of the kernels of a space.
@@ -150,7 +153,9 @@ class PriorKnowledge:
             space: The space.
             is_only: Whether no other is searched: then a model that is given must know its kernels.
         """
-        return replace(self._known_of(space, is_only), compiled=self._known_of_compiled(space))
+        compiled = self._known_of_compiled(space)
+        decided = self._known_of(space, is_only).told(self.on_whole)
+        return replace(decided, compiled=compiled and compiled.told(self.on_whole))
 
     def _known_of_compiled(self, space: SearchSpace) -> Knowledge | None:
         """What is known of compiled kernels of a space, if it is of a device with such machine code."""

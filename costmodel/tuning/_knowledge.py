@@ -13,20 +13,29 @@ from costmodel.dataset.splits._folds import shape_siblings
 from costmodel.dataset.splits._similarity import device_similarity, twin_groups
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.errors import CostModelError
-from costmodel.features._extract import extract
+from costmodel.features._compiled import COMPILED_COLUMNS
+from costmodel.features._extract import COLUMNS, extract
 from costmodel.kernels._sources import SOURCES
 from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.records._candidate import DATA_FACTS, Candidate
+from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._make import make_model
+from costmodel.transfer.models._conformal import Conformal
+from costmodel.transfer.models._known_on_whole import KnownOnWhole
+from costmodel.transfer.models._residual import Residual
 from costmodel.transfer.prediction._model import Model, load_model
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from costmodel.search.spaces._base import SearchSpace
 
+
+# Of all tables of operators; kernels of families have others beside them.
+_BY_NAME = {column.name: column for column in (*COLUMNS, *COMPILED_COLUMNS)}
 # The history that starts a search from nothing.
 NOTHING = "nothing"
 # What learns of kernels that were measured elsewhere, and the share of them from which on it does.
@@ -41,13 +50,36 @@ class Knowledge:
         model: The model; None to start from nothing.
         columns: Names of the feature columns that it expects; None for those that the kernels have.
         facts: Description of the model and its training data, for the provenance of an answer.
+        on_whole: Measurements of the tuned workload on the whole device, where it is tuned for a part of it.
         compiled: A model that also reads what a compiler made of kernels; None to choose by decisions alone.
     """
 
     model: TransferModel | None = None
     columns: tuple[str, ...] | None = None
     facts: Mapping[str, str] = field(default_factory=lambda: {"model": "scratch", "trained_on": "nothing"})
+    on_whole: Sequence[Measurement] = ()
     compiled: "Knowledge | None" = None
+
+    def told(self, on_whole: Sequence[Measurement]) -> "Knowledge":
+        """Return this knowledge with what was measured on the whole device, if it is a model and any ran."""
+        if self.model is None or all(each.outcome is not Outcome.OK for each in on_whole):
+            return self
+        told = f"told {len(on_whole)} kernels of this one on the whole device"
+        facts = {**self.facts, "trained_on": f"{self.facts['trained_on']}, {told}"}
+        return replace(self, on_whole=on_whole, facts=facts)
+
+    def model_for(self, space: "SearchSpace") -> TransferModel | None:
+        """Return the model for a space in its columns, told of what was measured on the whole device."""
+        measured = [each for each in self.on_whole if space.holds(each.candidate)]
+        model = self.model.model if isinstance(self.model, Conformal) else self.model
+        columns = [_BY_NAME.get(name) for name in self.columns or ()]
+        known = [column for column in columns if column is not None]
+        ran = any(each.outcome is Outcome.OK for each in measured)
+        if not ran or not isinstance(model, Residual) or len(known) < len(columns):
+            return self.model
+        there = space.on(measured[0].platform)
+        X = there.features([each.candidate.config for each in measured])[:, 0]
+        return KnownOnWhole(model, known, X, np.array([each.latency_s for each in measured]))
 
 
 def known_from(  # noqa: PLR0913 (what to learn, from what and how)

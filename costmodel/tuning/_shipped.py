@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
+import msgspec
+
+from costmodel.columns import Column
 from costmodel.dataset.table._dataset import Dataset, DatasetFile
 from costmodel.dataset.table._files import find_dataset, hash_dataset
 from costmodel.dataset.table._read import families_in, load_dataset
@@ -16,6 +19,9 @@ from costmodel.features._extract import COLUMNS
 from costmodel.files import make_folder
 from costmodel.reading import is_file
 from costmodel.records._workload import Workload
+from costmodel.transfer._base import TransferModel
+from costmodel.transfer._make import make_model
+from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._knowledge import learner_for
 from costmodel.tuning._training import train, train_compiled
@@ -36,6 +42,9 @@ _LEARNED_FROM = (
 # than many of a few; training takes a minute or two, which no search waits for (experiments/sampled_pool).
 _TAUGHT_BY = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
 _LEARNER_OF_MANY = "committee"
+# Fits and their rows for the intervals of that learner: with a quarter of the rows they cost as much as the
+# model itself, and cover as much as with all (experiments/sampled_pool).
+_FOLDS, _FOLD_ROWS = 5, 25_000
 # The dataset that tells what a compiler made of the kernels of another one's families.
 _COMPILED = {"sm-budgets": "sampled-sm-budgets"}
 
@@ -182,8 +191,8 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
     for each in _without_repeats(_installed()):
         data = each.load_all()
         many = len(each.taught_by) > 1
-        learner = _LEARNER_OF_MANY if many else learner_for(data.candidates[0])
-        model = train(data, learner, seed=seed)
+        alone = learner_for(data.candidates[0])
+        model = _train_on_many(data, seed) if many else train(data, alone, seed=seed)
         model.save(each.model_file)
         found[each.name] = replace(model, path=each.model_file)
         if each.compiled:
@@ -191,6 +200,20 @@ def pretrain(seed: int = 0) -> dict[str, Model]:
             model.save(each.compiled_file)
             found[each.compiled_file.stem] = replace(model, path=each.compiled_file)
     return found
+
+
+def _train_on_many(data: Dataset, seed: int) -> Model:
+    """Train the learner of many operators, with intervals."""
+    name = f"{_LEARNER_OF_MANY}+intervals"
+
+    def make(columns: Sequence[Column]) -> TransferModel:
+        model = make_model(name, columns, seed)
+        assert isinstance(model, Conformal)
+        model.folds, model.rows = _FOLDS, _FOLD_ROWS
+        return model
+
+    model = train(data, make, seed=seed)
+    return replace(model, metadata=msgspec.structs.replace(model.metadata, learner=name))
 
 
 def pretrained(family: str = "", workload: Workload | None = None) -> Model:

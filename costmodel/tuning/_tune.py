@@ -11,6 +11,8 @@ from costmodel.collector.runners._base import CannotGoOnError, Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config
+from costmodel.records._measurement import Measurement
+from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.report._progress import Progress
 from costmodel.search._portfolio import BudgetRange
@@ -146,6 +148,7 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
         replayed,
         open_history(request.prior, replayed_dataset(request.place), asked, on, replayed=replayed),
         request.settings.seed,
+        _on_whole(runner, asked, platforms),
     )
     is_only = len(names) == 1
     told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
@@ -204,10 +207,22 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     return _sampler(request, compiled, replace(known.compiled, facts=facts))
 
 
+def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform]) -> list[Measurement]:
+    """What was measured of a workload on the whole device before, alone, of a search for parts of it."""
+    if all(each.sms_granted == each.device.sms for each in platforms):
+        return []
+    return [
+        each
+        for each in runner.recorded(workload)
+        if each.platform.isolation == "whole" and each.visit == 0 and not each.co_runners
+    ]
+
+
 def _sampler(request: _Request, space: SearchSpace, told: Knowledge) -> ModelSampler:
+    space = space.in_columns(told.columns)
     return ModelSampler(
-        space.in_columns(told.columns),
-        told.model,
+        space,
+        told.model_for(space),
         objective=request.goal.objective_for(space.platforms),
         goal=request.goal.kind,
         knowledge=told.facts,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import costmodel
 from costmodel.collector import find_campaign
@@ -23,18 +24,21 @@ from costmodel.evaluation._judge import (
     RANDOM,
     WHOLE_DEVICE,
     FewShot,
-    judge_tasks,
     measure_in_turn,
     tested_tasks,
     whole_device_latency,
 )
+from costmodel.evaluation._judge import judge as judge_prediction
 from costmodel.evaluation._sides import join
-from costmodel.evaluation._statistics import table_by_shots
+from costmodel.evaluation._statistics import table_by_coverage, table_by_shots
 from costmodel.files import write_json
 from costmodel.records import Workload
 from costmodel.records._identity import content_id
 from costmodel.transfer import LearningRows, load_model, make_model
+from costmodel.transfer._base import TransferModel
 from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer.models._known_on_whole import KnownOnWhole
+from costmodel.transfer.models._residual import Residual
 from costmodel.transfer.prediction._model import Model
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -58,32 +62,42 @@ class Recipe:
         data: Names of datasets; of the pool, the part to learn from.
         seeds: Fits that differ by seed.
         folds: Of a learner with intervals, folds to calibrate on; None for as many as it has by default.
+        rows: Of such a learner, rows that a fold learns from, likewise.
+        parts: Parts of the pool to learn from.
     """
 
     learner: str
     data: Sequence[str]
     seeds: int = 1
     folds: int | None = None
+    rows: int | None = None
+    parts: Sequence[str] = ("learn",)
 
     def fitted(self, seed: int, kept: Path | None) -> Model:
         """The fitted model; out of the folder of those kept if it is there."""
         file = kept / f"{self._id(seed)}.costmodel" if kept else None
         if file is not None and file.exists():
             return load_model(file)
-        history = rows_of(tuple(self.data))
+        history = rows_of(tuple(self.data), tuple(self.parts))
         columns = history.features.columns
         unfitted: Any = make_model(self.learner, columns, seed)
-        if self.folds is not None:
-            unfitted.folds = self.folds
+        for setting, value in self._settings.items():
+            setattr(unfitted, setting, value)
         fitted = history.fit(unfitted, np.arange(len(history.rows)))
         model = Model(fitted, ModelMetadata(columns=tuple(column.name for column in columns)))
         if file is not None:
             model.save(file)
         return model
 
+    @property
+    def _settings(self) -> dict[str, int]:
+        """Settings of intervals that are not the default."""
+        asked = {"folds": self.folds, "rows": self.rows}
+        return {name: value for name, value in asked.items() if value is not None}
+
     def _id(self, seed: int) -> str:
-        folds = [] if self.folds is None else [self.folds]
-        return content_id(self.learner, list(self.data), seed, *folds)
+        parts = [] if tuple(self.parts) == ("learn",) else [list(self.parts)]
+        return content_id(self.learner, list(self.data), seed, *self._settings.values(), *parts)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     told = tomllib.loads(args.recipes.read_text(encoding="utf-8"))
     recipes = {name: Recipe(**fields) for name, fields in told.items()}
     few_shot = FewShot(tuple(args.shots)) if args.shots else None
-    report = judge(recipes, part_of_pool(args.part), args.models, few_shot)
+    report = judge(recipes, part_of_pool(args.part), args.models, few_shot, whole=args.whole)
     found = {"part": args.part, "recipes": told, **described(report)}
     print(shots_as_markdown(found) if few_shot else as_markdown(found))
     if args.json:
@@ -105,6 +119,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("part", choices=[*PARTS, FRESH.name], help="part of the pool, or pool, to judge on")
     parser.add_argument("recipes", type=Path, help="TOML with a table for each; the first is the baseline")
     parser.add_argument("--shots", type=int, nargs="*", help="judge the best of so many measurements, too")
+    parser.add_argument("--whole", action="store_true", help="tell models what kernels take on the whole GPU")
     parser.add_argument("--models", type=Path, help="folder to keep fitted models in, and to take them from")
     parser.add_argument("--json", type=Path, help="file to write")
     return parser.parse_args(argv)
@@ -120,15 +135,19 @@ def part_of_pool(part: str) -> Dataset:
 
 
 @lru_cache(maxsize=1)
-def rows_of(data: tuple[str, ...]) -> LearningRows:
-    """All that some datasets have to learn from."""
-    return LearningRows.of(
-        join([part_of_pool("learn") if name == POOL else costmodel.load_dataset(name) for name in data])
-    )
+def rows_of(data: tuple[str, ...], parts: tuple[str, ...] = ("learn",)) -> LearningRows:
+    """All that some datasets have to learn from; of the pool these parts."""
+    learned = [part_of_pool(part) for part in parts if POOL in data]
+    return LearningRows.of(join([*(costmodel.load_dataset(name) for name in data if name != POOL), *learned]))
 
 
 def judge(
-    recipes: Mapping[str, Recipe], judged: Dataset, kept: Path | None, few_shot: FewShot | None = None
+    recipes: Mapping[str, Recipe],
+    judged: Dataset,
+    kept: Path | None,
+    few_shot: FewShot | None = None,
+    *,
+    whole: bool = False,
 ) -> EvaluationReport:
     """Judge each fit of each recipe on all tasks, beside a random choice and that of the whole device."""
     data, results, seconds = LearningRows.of(judged), Results(), dict.fromkeys(recipes, 0.0)
@@ -144,12 +163,15 @@ def judge(
             model = recipe.fitted(seed, kept)
             seconds[name] += time.perf_counter() - start
             assert model.metadata.columns == tuple(column.name for column in data.features.columns)
-            prediction = data.predict(model.model, np.arange(len(rows)))
-            results.tasks.extend({**task, "run": seed} for task in judge_tasks(name, prediction, rows))
-            for task in tested_tasks(rows) if few_shot else ():
-                X, latency_s, adapt = data.features[task.at], task.latency_s, model.model.adapt
-                turns = measure_in_turn(model.model, adapt, X, latency_s, plan=few_shot, draws=draws[task.at])
-                results.add_shots(name, seed, task, turns)
+            for task in tested_tasks(rows):
+                X, latency_s = data.features[task.at], task.latency_s
+                start = told_of_whole(model.model, data, rows, task.at) if whole else model.model
+                found = judge_prediction(start.predict(X), latency_s)
+                results.tasks.append({"learner": name, **task.facts, **found, "run": seed})
+                if few_shot:
+                    by = draws[task.at]
+                    turns = measure_in_turn(start, start.adapt, X, latency_s, plan=few_shot, draws=by)
+                    results.add_shots(name, seed, task, turns)
             print(f"{name}, seed {seed}: {seconds[name]:.0f} s", file=sys.stderr)
     names = [RANDOM, WHOLE_DEVICE, *recipes]
     tasks, shots = table_of(results.tasks, names), table_of(results.shots, names)
@@ -158,11 +180,25 @@ def judge(
     )
 
 
+def told_of_whole(
+    model: TransferModel, data: LearningRows, rows: pd.DataFrame, at: NDArray[np.intp]
+) -> TransferModel:
+    """The model, told what the kernels of a task take on the whole device; itself for a task of that."""
+    task = rows.iloc[at]
+    there = rows["whole_device"] & (rows["device"] == task["device"].iloc[0])
+    refs = np.flatnonzero((there & rows["candidate"].isin(task["candidate"])).to_numpy())
+    if task["whole_device"].all() or not np.isfinite(data.latency_s[refs]).any():
+        return model
+    assert isinstance(model, Residual)
+    return KnownOnWhole(model, data.features.columns, data.features[refs], data.latency_s[refs])
+
+
 def described(report: EvaluationReport) -> dict[str, Any]:
     """What a report says of each recipe: over all tasks, on small parts of a device, by SMs and by kind."""
     small = replace(report, tasks=report.tasks[report.tasks["sms_granted"] <= SMALL])
     family = report.tasks["workload"].map(lambda name: Workload.parse(name).shape.family)
     tasks = report.tasks.assign(family=family)
+    covered = table_by_coverage(report).to_dict("records")
     return {
         "all": report.statistics(),
         "small": [_only(each, "learner", "gap_recovered") for each in small.statistics()],
@@ -170,6 +206,7 @@ def described(report: EvaluationReport) -> dict[str, Any]:
         "by_sms": _by(tasks, "sms_granted"),
         "by_family": _by(tasks, "family"),
         "by_shots": table_by_shots(report).to_dict("records"),
+        "by_coverage": [_only(each, "learner", "shots", "by", "of", "coverage") for each in covered],
         "seconds": dict(report.seconds),
     }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# judge.sh PART RECIPES [OPTIONS]: judge the recipes of RECIPES.toml (judge: ten minutes of a core, or intervals: four)
+# judge.sh PART RECIPES [OPTIONS]: judge the recipes of RECIPES.toml (see README.md)
 # on a part, choose or report, or on the fresh pool.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -154,7 +154,7 @@ def test_a_model_may_learn_from_other_datasets_than_its_own(only, monkeypatch, t
     (model,) = pretrain().values()
     assert model.metadata.workloads == tuple(sorted([KNOWN, UNKNOWN]))
     assert model.metadata.rows == 2 * alone.metadata.rows
-    assert model.metadata.learner == "ridge"
+    assert model.metadata.learner == "ridge+intervals"
     assert only.model() is not None
     # A search for a workload that was measured is told of the dataset that has it.
     assert knowledge_of(landscape, KNOWN)["trained_on"] == "this one here of built"

@@ -148,6 +148,13 @@ class Runner(ABC):
         """
         return None
 
+    def recorded(self, workload: Workload) -> list[Measurement]:
+        """Return measurements of a workload on this device that were made before and are at hand.
+
+        None by default; a replay has ``known_latencies`` instead, which a search must not be told.
+        """
+        return []
+
     def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
         """Return what a compiler made of each candidate, in order, without measuring any.
 

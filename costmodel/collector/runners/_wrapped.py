@@ -93,6 +93,10 @@ class WrappedRunner(Runner):
         """Return the latencies that the other runner knows without measuring."""
         return self._runner.known_latencies(workload, sources=sources)
 
+    def recorded(self, workload: Workload) -> list[Measurement]:
+        """Return what the other runner has at hand."""
+        return self._runner.recorded(workload)
+
     def machine_code(self, candidates: Sequence[Candidate]) -> list[MachineCode | None]:
         """Let the other runner compile the candidates."""
         return self._runner.machine_code(candidates)
@@ -138,6 +142,15 @@ class RecordedRunner(WrappedRunner):
         missing = [each for each in candidates if not self._known(each, platform, visit)]
         self._runner.prefetch(missing)
         return [self._measured(candidate, platform, visit) for candidate in candidates]
+
+    def recorded(self, workload: Workload) -> list[Measurement]:
+        """Return what the store has of the workload on this device."""
+        device = self.platform().device
+        return [
+            each
+            for each in self._store.measurements
+            if each.candidate.workload == workload and each.platform.device == device
+        ]
 
     def _known(self, candidate: Candidate, platform: Platform, visit: int) -> Measurement | None:
         """What is stored: measured alone, or else beside others where the other runner measures so too."""

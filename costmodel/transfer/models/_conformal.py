@@ -146,9 +146,8 @@ class Conformal(StorableModel):
         return self._with_intervals(self.model.adapt(X, y), y)
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
-        """The model's proposals, with the intervals of ``adapt``; with none before anything was measured."""
-        proposer = self.model.propose(X, y)
-        return self._with_intervals(proposer, y) if y.size else proposer
+        """The model's proposals: what is measured next is chosen by its posterior, and needs no interval."""
+        return self.model.propose(X, y)
 
     def unfamiliarity(self, X: FloatArray) -> FloatArray:
         """``(n,)`` how unlike all that was learned from; above 1 the intervals promise nothing."""

@@ -67,7 +67,7 @@ class Residual(StorableModel):
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated | OrderAndLatency:
         """The learner's prediction, corrected by the measurements."""
-        if self.learner.predict(X[:1]).latency_s is None:
+        if self.predict(X[:1]).latency_s is None:
             return self._calibrated(self._order, np.inf, X, y)
         timed = self._calibrated(self._log_latency, self.scale, X, y)
         if not self.learner.orders_apart:
@@ -106,13 +106,13 @@ class Residual(StorableModel):
 
     def _log_latency(self, X: FloatArray) -> FloatArray:
         """``(n,)`` of a learner that predicts it."""
-        latency_s = self.learner.predict(X).latency_s
+        latency_s = self.predict(X).latency_s
         assert latency_s is not None
         return np.log(latency_s)
 
     def _order(self, X: FloatArray) -> FloatArray:
         """``(n,)`` log latency up to a constant, as the score says it."""
-        return -self.learner.predict(X).score
+        return -self.predict(X).score
 
 
 @register()

@@ -1,0 +1,66 @@
+"""A search for a part of a device is told what the workload's kernels took on the whole of it."""
+
+import pytest
+from unrecorded import Unrecorded
+
+import costmodel
+from costmodel.collector.runners._wrapped import RecordedRunner
+from costmodel.records import RecordStore
+from costmodel.testing import gpu_landscape
+from costmodel.tuning import train
+
+pytestmark = pytest.mark.white_box
+
+NEW, KNOWN = "matmul-m512-n512-k512", ["matmul-m64-n768-k768", "matmul-m256-n1024-k512"]
+SMS = 32
+
+
+@pytest.fixture(scope="module")
+def landscape():
+    return gpu_landscape(seed=3, workloads=[NEW, *KNOWN], configs_per_workload=24, sms=[SMS, 132])
+
+
+@pytest.fixture(scope="module")
+def model(landscape):
+    """It knows other workloads."""
+    return train(landscape, "ridge", hold_out=[NEW])
+
+
+@pytest.fixture
+def runner(landscape, tmp_path):
+    """A device whose records have the workload on the whole of it, and on a part of another workload."""
+    records = [m for m in landscape.to_measurements(NEW) if m.platform.sms_granted == 132]
+    with RecordStore(tmp_path / "records.jsonl") as store:
+        store.append([*records, *landscape.to_measurements(KNOWN[0])])
+    return RecordedRunner(Unrecorded(landscape.to_measurements(NEW)), tmp_path / "records.jsonl")
+
+
+def test_records_at_hand_are_those_of_the_workload_on_this_device(runner, landscape):
+    workload = landscape.to_measurements(NEW)[0].candidate.workload
+    found = runner.recorded(workload)
+    assert len(found) == 24
+    assert {m.candidate.workload for m in found} == {workload}
+    assert Unrecorded(landscape.to_measurements(NEW)).recorded(workload) == []
+
+
+def test_what_the_whole_device_took_tells_of_a_part(runner, model, landscape):
+    told = costmodel.tune(NEW, sms=SMS, trials=2, on=runner, prior=model)
+    plain = costmodel.tune(NEW, sms=SMS, trials=2, on=Unrecorded(landscape.to_measurements(NEW)), prior=model)
+    assert told.best.latency_s < plain.best.latency_s
+    assert "told 24 kernels of this one on the whole device" in told.answer[-1]
+    assert "whole device." not in plain.answer[-1]
+    # On the whole device the records themselves are served.
+    whole = costmodel.tune(NEW, trials=2, on=runner, prior=model)
+    assert "told" not in whole.answer[-1]
+
+
+def test_kernels_of_which_all_failed_there_tell_nothing(model, landscape):
+    class Failing(Unrecorded):
+        """Its records of the whole device are failures."""
+
+        def recorded(self, workload):
+            return [m for m in landscape.to_measurements(NEW) if m.platform.sms_granted == 132 and m.error]
+
+    failed = costmodel.tune(NEW, sms=SMS, trials=2, on=Failing(landscape.to_measurements(NEW)), prior=model)
+    plain = costmodel.tune(NEW, sms=SMS, trials=2, on=Unrecorded(landscape.to_measurements(NEW)), prior=model)
+    assert failed.trials == plain.trials
