@@ -41,12 +41,17 @@ def open_sources(names: Sequence[str], families: Sequence[str] = ()) -> tuple[Ke
     return tuple(_open(_CLASSES[name], *([places[name]] if name in places else [])) for name in names)
 
 
-def _places_by_source(families: Sequence[str]) -> dict[str, list[str]]:
+def family_source_name(place: str) -> str:
+    """Name of the source that makes the families at a place, if any are there."""
     from costmodel.kernels.triton._source import is_family_place
 
+    return "triton" if is_family_place(place) else "cuda"
+
+
+def _places_by_source(families: Sequence[str]) -> dict[str, list[str]]:
     places: dict[str, list[str]] = {}
     for place in families:
-        places.setdefault("triton" if is_family_place(place) else "cuda", []).append(place)
+        places.setdefault(family_source_name(place), []).append(place)
     return places
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 from costmodel.arguments import check_kind, check_texts
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
-from costmodel.kernels._sources import SOURCES, open_sources, source_for
-from costmodel.kernels.cuda._source import CudaSource
+from costmodel.kernels._sources import SOURCES, family_source_name, open_sources, source_for
 from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.metaschedule.programs._source import ProgramSource, is_program_place
-from costmodel.kernels.triton._source import TritonSource, is_family_place, is_triton_program
+from costmodel.kernels.triton._source import is_triton_program
 from costmodel.reading import exists
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
@@ -35,10 +34,12 @@ def find_family(place: Path | str) -> tuple[FamilySource, Family] | None:
             "`costmodel tune` and `costmodel kernels check` take it, and rank_program and tune_program of "
             "costmodel.integrations.triton."
         )
-    kind: type[FamilySource] = TritonSource if is_family_place(str(place)) else CudaSource
-    if kind is CudaSource and (is_program_place(str(place)) or not exists(place)):
+    name = family_source_name(str(place))
+    if name == "cuda" and (is_program_place(str(place)) or not exists(place)):
         return None
-    return kind([place]), kind.at(str(place))[0]
+    (source,) = open_sources([name], [str(place)])
+    assert isinstance(source, FamilySource)
+    return source, source.at(str(place))[0]
 
 
 def open_family(place: Path | str) -> tuple[FamilySource, Family]:

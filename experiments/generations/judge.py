@@ -14,7 +14,7 @@ import xgboost
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import markdown_table, rounded, say
 from options import parse_options
-from study import SETTINGS, Positions, Rows, fit_model, known_to
+from study import SETTINGS, Positions, Rows, add_options, fit_model, known_to
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset.sources._base import find_named_device
@@ -28,32 +28,23 @@ LEVEL, NORMAL = 0.9, 1.645
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", nargs="+", help="tables of AIConfigurator")
-    parser.add_argument("--each", type=int, help="calls of each GPU")
-    parser.add_argument("--trees", type=int, help="trees of a model")
-    parser.add_argument("--draws", type=int, help="draws of the calls that are measured")
+    add_options(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the results are written")
     args = parse_options(parser, __file__, argv)
     found = [row for kind in args.kinds for row in judge_kind(kind, args.each, args.trees, args.draws)]
-    table = pd.DataFrame(found)
     if args.out:
         write_json(args.out, [{k: rounded(v) for k, v in row.items()} for row in found])
-    for kind, rows in table.groupby("kind", sort=False):
-        wide = rows.pivot_table(index="method", columns="generation", values="error", sort=False)
-        cells = [
-            [name, *(f"{value:.1%}" for value in line)]
-            for name, line in zip(wide.index, wide.to_numpy(), strict=True)
-        ]
-        print(f"\n{kind}\n")
-        print(markdown_table(["method", *wide.columns], cells))
-        cover = rows.dropna(subset="covered").pivot_table(
-            index="method", columns="generation", values="covered", sort=False
-        )
-        cells = [
-            [name, *(f"{value:.0%}" for value in line)]
-            for name, line in zip(cover.index, cover.to_numpy(), strict=True)
-        ]
-        print(markdown_table(["covered by 90% intervals", *cover.columns], cells))
+    for kind, rows in pd.DataFrame(found).groupby("kind", sort=False):
+        cells = rows.assign(cell=[_cell(*each) for each in zip(rows["error"], rows["covered"], strict=True)])
+        order = [rows[name].drop_duplicates() for name in ("method", "generation")]
+        wide = cells.pivot(index="method", columns="generation", values="cell").loc[order[0], order[1]]
+        print(f"\n`{kind}`:\n")
+        print(markdown_table(["", *wide.columns], wide.reset_index().to_numpy().tolist()))
+
+
+def _cell(error: float, covered: float) -> str:
+    """A median error, and in brackets how many latencies intervals hold, where there are any."""
+    return f"{100 * error:.1f} %" + ("" if np.isnan(covered) else f" [{100 * covered:.0f} %]")
 
 
 def judge_kind(kind: str, each: int, trees: int, draws: int) -> Iterator[dict[str, object]]:

@@ -1,5 +1,6 @@
 """Measured calls on several generations of GPUs, and the model of calls that is fitted to them."""
 
+import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,6 +44,14 @@ _RATES_STD = np.array([0.3, 0.2, 0.15, 0.15, 0.15])
 _SPREAD = 0.2
 DEPTH = 6
 SETTINGS = {"max_depth": DEPTH, "eta": 0.08, "min_child_weight": 30, "lambda": 3.0, "nthread": 1}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what tells which calls are learned from, and how."""
+    parser.add_argument("--kinds", nargs="+", help="tables of AIConfigurator")
+    parser.add_argument("--each", type=int, help="calls of each GPU")
+    parser.add_argument("--trees", type=int, help="trees of a model")
+    parser.add_argument("--draws", type=int, help="draws of the calls that are measured")
 
 
 @dataclass(frozen=True, eq=False)

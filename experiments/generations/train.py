@@ -12,17 +12,14 @@ sys.path.append(str(Path(__file__).parents[1]))
 from judge import MEASURED, interval_widths
 from kit.results import say
 from options import parse_options
-from study import Rows, fit_model
+from study import Rows, add_options, fit_model
 
 from costmodel.transfer._call_latency import SHIPPED, save_call_models
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kinds", nargs="+", help="tables of AIConfigurator")
-    parser.add_argument("--each", type=int, help="calls of each GPU")
-    parser.add_argument("--trees", type=int, help="trees of a model")
-    parser.add_argument("--draws", type=int, help="draws of the calls that are measured")
+    add_options(parser)
     parser.add_argument("--out", type=Path, default=SHIPPED, metavar="FILE", help="where they are written")
     args = parse_options(parser, __file__, argv)
     models = {}
