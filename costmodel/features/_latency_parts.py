@@ -21,15 +21,17 @@ Notations:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.features._facts import candidate_facts, distinct_objects
 from costmodel.features._platform import Limits, platform_limits
 from costmodel.features._times import L2_BYTES_PER_CLOCK, occupancy_of
 from costmodel.records._candidate import Candidate
+from costmodel.records._peak_rates import ReachedRates, reached_rates
 from costmodel.records._platform import Platform
 
 
@@ -78,7 +80,7 @@ def latency_parts(
     """
     kernels, row = distinct_objects(candidates)
     launches = candidate_facts(kernels, "estimated").take(row).launches
-    limits = platform_limits(*distinct_objects(platforms))
+    limits = _reached_limits(*distinct_objects(platforms))
     known = ~np.isnan(launches["blocks"])
     needed = _bytes(kernels, row, launches)
     traffic = np.maximum(0.0, needed - settings.held_share * np.nan_to_num(limits.l2_bytes))
@@ -86,6 +88,15 @@ def latency_parts(
         start_s=settings.start_s * np.maximum(known.sum(axis=1), 1),
         memory_s=np.nan_to_num(traffic / (settings.memory_efficiency * limits.bandwidth)),
         work=_work(launches, limits, settings.hiding_warps),
+    )
+
+
+def _reached_limits(platforms: list[Platform], row: NDArray[np.intp]) -> Limits:
+    """Limits of ``platforms[row]``, lowered as far as long kernels reach less of them than usual."""
+    limits, usual = platform_limits(platforms, row), ReachedRates()
+    reached = np.array([reached_rates(platform.device) for platform in platforms])[row] / usual
+    return replace(
+        limits, flops_per_sm=limits.flops_per_sm * reached[:, 0], bandwidth=limits.bandwidth * reached[:, 1]
     )
 
 

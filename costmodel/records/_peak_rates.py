@@ -1,8 +1,10 @@
-"""What a number of SMs of a device can do at most, and how long a workload takes on them at least."""
+"""What SMs of a device do at most, what long kernels reach of it, and how long workloads take at least."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from costmodel.errors import CostModelError
+from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 
@@ -54,6 +56,30 @@ def peak_rates(device: Device, sms: int | None = None) -> PeakRates:
         tensor_tflops=device.tensor_flops_per_sm_clock * tera_clocks,
         bandwidth_gb_s=device.bandwidth_gb_s,
     )
+
+
+class ReachedRates(NamedTuple):
+    """What long kernels reach of a datasheet: of the float32 rate of lanes, and of the bandwidth."""
+
+    lanes: float = 0.93
+    bandwidth: float = 0.85
+
+
+# By linear layers (cuBLAS, float32) and additions of 0.5 GB with PyTorch 2.1. The A100's rates and all
+# bandwidths were checked in the public data of NeuSight (S. Lee et al., ASPLOS 2025); the rates of T4, L4 and
+# V100 are as reported to us. Boards of 70 W cannot hold their clocks. What other GPUs reach is assumed.
+_REACHED = {
+    "Tesla T4": ReachedRates(0.48, 0.76),
+    "NVIDIA L4": ReachedRates(lanes=0.29),
+    "Tesla V100-PCIE-32GB": ReachedRates(0.94, 0.90),
+    "NVIDIA A100-PCIE-40GB": ReachedRates(0.93, 0.84),
+}
+
+
+def reached_rates(device: Device) -> ReachedRates:
+    """Shares of a device's datasheet, or of that of the real device that a hypothetical one is made of."""
+    real = device.of if isinstance(device, HypotheticalDevice) else device
+    return _REACHED.get(real.name, ReachedRates())
 
 
 def least_latency_s(

@@ -5,12 +5,14 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from judged import Judged, Shots, judged, with_shots
 from recorded import Recorded
 from rules import RULES
 
-from costmodel.records import Device
+from costmodel.records import Device, find_device
 from costmodel.transfer._carry import Spread
+from costmodel.transfer.prediction._physics import base_of
 
 OURS = "carried over"
 
@@ -38,6 +40,19 @@ def judge(every: Sequence[Recorded], learners: Sequence[str], shots: Shots) -> I
             for learner in learners:
                 for name, found in _learned(data, to, learner, shots):
                     yield {**place, "way": name, **found.summary()}
+
+
+def by_the_nearest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the GPU that a model would carry over from, of each kernel and GPU that it has one for."""
+    pairs = rows.dropna(subset="known")
+    known = pairs.groupby(["kernel", "device"])["known"].unique()
+    nearest = {
+        (kernel, name): base.name
+        for (kernel, name), others in known.items()
+        if (base := base_of(find_device(name), [find_device(other) for other in others]))
+    }
+    of = [nearest.get(pair) for pair in zip(pairs["kernel"], pairs["device"], strict=True)]
+    return pairs[pairs["known"] == of].assign(pair="the nearest of its vendor")
 
 
 def _kind(first: Device, second: Device) -> str:

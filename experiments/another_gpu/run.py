@@ -69,6 +69,7 @@ def shown(
         parts += ["", f"### {name}", "", _markdown(rows, "move", _cell)]
     if theirs:
         table = pd.DataFrame(theirs)
+        table = pd.concat([table, public_gpus.by_the_nearest(table)])
         medians = table.groupby(["pair", "way"], sort=False, as_index=False).agg(
             median_error=("median_error", "median"), p90_error=("p90_error", "median"),
             coverage=("coverage", "mean"), rows=("way", "size"),

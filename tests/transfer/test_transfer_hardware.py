@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
@@ -70,6 +71,14 @@ def test_work_goes_with_the_blocks_of_the_fullest_sm_beside_a_start() -> None:
     assert carried(102e-6, full, made(H100, sms=264)) < 65e-6
     assert carried(102e-6, full, made(H100, clock=990)) == pytest.approx(202e-6)
     assert carried(102e-6, full, made(H100, bandwidth=1)) == pytest.approx(102e-6)
+
+
+def test_lanes_count_as_far_as_long_kernels_reach_their_rate() -> None:
+    full = kernel(KernelLaunch(blocks=10**6, threads_per_block=1024, flops=10**12))
+    l4 = find_device("NVIDIA L4")
+    alike = structs.replace(l4, name="as an L4, with more power")
+    both = [carried(1e-2, full, device) - 2e-6 for device in (l4, alike)]
+    assert both[0] / both[1] == pytest.approx(0.93 / 0.29, rel=1e-6)
 
 
 def ratio(more: int, fewer: int) -> float:

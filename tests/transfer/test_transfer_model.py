@@ -132,15 +132,37 @@ class SlowOnMoreMemory(StorableModel):
 )
 @pytest.mark.parametrize("sms", [8, None])
 def test_slower_on_a_device_that_is_worse_in_nothing_is_told(data, better, worse, is_told, sms) -> None:
-    assert LANDSCAPE_DEVICE.bandwidth_gb_s < 4000.0
-    new = structs.replace(LANDSCAPE_DEVICE, name="new GPU", **better, **worse)
+    # Of which nothing tells how fast its SMs are, so that the model's own predictions count.
+    known = structs.replace(LANDSCAPE_DEVICE, fp32_lanes_per_sm=1)
+    assert known.bandwidth_gb_s < 4000.0
+    new = structs.replace(known, name="new GPU", **better, **worse)
     model = train(data, SlowOnMoreMemory)
     foreign = [Candidate(each.workload, "test", each.config) for each in data.candidates[:3]]
-    both = replace(model, metadata=structs.replace(model.metadata, devices=(LANDSCAPE_DEVICE, HIP)))
+    both = replace(model, metadata=structs.replace(model.metadata, devices=(known, HIP)))
     with pytest.warns(UnmeasuredDeviceWarning):
         found = both.predict(foreign, device=new, sms=sms)
     told = found["note"].str.endswith("predicted slower than on landscape GPU, which is better in nothing")
     assert told.tolist() == [is_told] * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "faster"),
+    [({}, False), ({"clock_mhz": 2 * LANDSCAPE_DEVICE.clock_mhz}, True), ({"bandwidth_gb_s": 9e3}, False)],
+)
+def test_a_device_never_measured_is_carried_over_from_the_nearest(model, data, changes, faster) -> None:
+    far = structs.replace(LANDSCAPE_DEVICE, name="far GPU", architecture="sm_75")
+    known = replace(model, metadata=structs.replace(model.metadata, devices=(far, LANDSCAPE_DEVICE)))
+    device = structs.replace(LANDSCAPE_DEVICE, name="new GPU", **changes)
+    candidates = [each for each in data.candidates if each.workload.name == NEW]
+    new, own = (
+        known.predictions_of(candidates, [part_of(where, 64)] * len(candidates))["latency_s"]
+        for where in (device, LANDSCAPE_DEVICE)
+    )
+    assert (new <= own * (1 + 1e-12)).all()
+    assert (new < 0.9 * own).any() == faster
+    with pytest.warns(UnmeasuredDeviceWarning):
+        found = known.predict(NEW, device=device, kernels=data)
+    assert found["note"].str.contains("carried over from landscape GPU").all()
 
 
 @pytest.mark.parametrize("learner", ["kernel-ridge+intervals", "xgboost"])

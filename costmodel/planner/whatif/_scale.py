@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from costmodel.planner.whatif._kernel_time import (
 )
 from costmodel.planner.whatif._transform import check_positive, in_scope, kernels_named
 from costmodel.records._hypothetical import HypotheticalDevice, hypothetical
+from costmodel.records._peak_rates import reached_rates
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.transfer._call_latency import can_be_predicted
@@ -283,7 +284,7 @@ def on_device(
 def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) -> FloatArray:
     """``(n,)`` what kernels take of their work."""
     had = np.where(graph.sms > 0, graph.sms, recorded.sms)
-    reached, reaches = _reached(recorded), _reached(device)
+    reached, reaches = reached_rates(recorded), reached_rates(device)
     by_clock = pace_on(graph, had, device.sms) * _times(recorded.clock_mhz, device.clock_mhz)
     by_lanes = by_clock * _times(
         recorded.fp32_lanes_per_sm * reached.lanes, device.fp32_lanes_per_sm * reaches.lanes
@@ -319,29 +320,8 @@ def _compare_calls(graph: KernelGraph, recorded: Device, device: Device) -> Floa
     return found
 
 
-class _Reached(NamedTuple):
-    """What long kernels reach of a datasheet: of the float32 rate of lanes, and of the bandwidth."""
-
-    lanes: float = 0.93
-    bandwidth: float = 0.85
-
-
-# By linear layers (cuBLAS, float32) and additions of 0.5 GB with PyTorch 2.1. The A100's rates and all
-# bandwidths were checked in the public data of NeuSight (S. Lee et al., ASPLOS 2025); the rates of T4, L4 and
-# V100 are as reported to us. Boards of 70 W cannot hold their clocks. What other GPUs reach is assumed.
-_REACHED = {
-    "Tesla T4": _Reached(0.48, 0.76),
-    "NVIDIA L4": _Reached(lanes=0.29),
-    "Tesla V100-PCIE-32GB": _Reached(0.94, 0.90),
-    "NVIDIA A100-PCIE-40GB": _Reached(0.93, 0.84),
-}
 # How far the ends of a range lie beyond ratios of rates where devices reach other parts of them.
 _MARGIN = 1.2
-
-
-def _reached(device: Device) -> _Reached:
-    real = device.of if isinstance(device, HypotheticalDevice) else device
-    return _REACHED.get(real.name, _Reached())
 
 
 def _times(recorded: float, other: float) -> float:

@@ -31,9 +31,11 @@ from costmodel.transfer.prediction._devices import (
 )
 from costmodel.transfer.prediction._physics import (
     SECONDS,
+    Predictions,
+    base_of,
     carried_predictions,
-    known_part,
     least_latencies,
+    real_part,
     without_rises,
 )
 
@@ -103,7 +105,8 @@ class Model:
 
         Warns:
             UnmeasuredDeviceWarning: The device is real, but the model has no measurements of it. Predicted
-                latencies there never rise with the number of SMs.
+                latencies there are carried over from the nearest device that it has, as far as there is one,
+                and never rise with the number of SMs.
         """
         check_seed(seed)
         check_whole("n", n, 1)
@@ -153,29 +156,42 @@ class Model:
 
         The prediction of one kernel does not depend on the others. No latency, and no end of an interval, is
         below what the hardware allows (see ``least_latency_s``); scores are the model's own. On a device that
-        the model has no measurements of, latencies never rise with the number of SMs (see ``without_rises``).
-        On a hypothetical device, they are carried over from the device that it is based on (see
-        ``carried_predictions``).
+        the model has no measurements of, latencies are carried over from the device that a hypothetical one
+        is based on, or from the nearest that was measured (see ``base_of`` and ``carried_predictions``). With
+        none of its kind, they are the model's own, but never rise with the number of SMs (see
+        ``without_rises``). Intervals on real devices are as wide as the model says.
 
         Raises:
             CostModelError: The model has other feature columns than these kernels, or a device is
                 hypothetical and the model predicts no latencies.
         """
-        found = self._said(candidates, [known_part(platform) for platform in platforms])
+        found = self._said(candidates, [real_part(platform) for platform in platforms])
         devices = dict.fromkeys(platform.device for platform in platforms)
         for device in (each for each in devices if each.sms and not self.has_measured(each)):
             at = [i for i, platform in enumerate(platforms) if platform.device == device]
-            kernels, parts = [candidates[i] for i in at], [platforms[i] for i in at]
-            if isinstance(device, HypotheticalDevice):
-                held = carried_predictions(self.predictions_of, kernels, parts)
-            elif "latency_s" in found:
-                held = without_rises(self._said, kernels, parts)
-            else:
-                continue
+            own = {name: values[at] for name, values in found.items()}
+            held = self._held_by_physics(own, [candidates[i] for i in at], [platforms[i] for i in at])
             for name, values in held.items():
                 found[name][at] = values
         least = least_latencies(candidates, platforms)
         return found | {name: np.maximum(found[name], least) for name in SECONDS if name in found}
+
+    def _held_by_physics(
+        self, own: Predictions, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+    ) -> Predictions:
+        """Latencies on parts of a device that was never measured, by the model's own there."""
+        device = platforms[0].device
+        is_made_up = isinstance(device, HypotheticalDevice)
+        if "latency_s" not in own and not is_made_up:
+            return own
+        base = base_of(device, self.metadata.devices)
+        if base is None:
+            return without_rises(self._said, candidates, platforms)
+        if is_made_up:
+            return carried_predictions(self.predictions_of, candidates, platforms, base)
+        carried = carried_predictions(self._said, candidates, platforms, base)
+        widths = {name: own[name] / own["latency_s"] for name in SECONDS if name in own}
+        return carried | {name: carried["latency_s"] * width for name, width in widths.items()}
 
     def features(self, candidates: Sequence[Candidate], platforms: Sequence[Platform]) -> FloatArray:
         """Return the model's ``(n, d)`` input features for kernels, each on the platform at its position.

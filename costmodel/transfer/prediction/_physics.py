@@ -1,7 +1,7 @@
 """What physics says of predicted latencies where no measurement holds them in check.
 
-None is below what the hardware allows. On a device that was never measured none rises with SMs, and on one
-that was made up they are carried over from the real one.
+None is below what the hardware allows. On a device that was never measured, real or made up, they are carried
+over from one that was, and none rises with SMs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -92,36 +92,66 @@ def _between(table: FloatArray, rows: FloatArray, place: FloatArray) -> FloatArr
 SPREAD = Spread((0.053, 0.123, 0.67), -2.6, 2.5)
 
 
-def known_part(platform: Platform) -> Platform:
-    """Return where a kernel is carried over from: as many SMs of the real device, or all that it has.
+def base_of(device: Device, measured: Sequence[Device]) -> Device | None:
+    """Return the device that kernels are carried over from.
 
-    It is the platform itself if its device is real.
+    It is what a hypothetical device is made of, or the nearest that was measured, which has the same
+    architecture, if one of them has, and whose rates are the least apart. None where the device was measured
+    itself, where no device of its kind was, and where its rates are not known.
+
+    Args:
+        device: Where kernels are to be predicted.
+        measured: Devices that a model learned from.
     """
+    if isinstance(device, HypotheticalDevice):
+        return device.of
+    if device.name in {each.name for each in measured} or not _rates(device):
+        return None
+    alike = [each for each in measured if each.kind == device.kind and each.sms and _rates(each)]
+
+    def distance(other: Device) -> tuple[bool, float]:
+        apart = np.log(_rates(other)) - np.log(_rates(device))
+        return other.architecture != device.architecture, float(np.abs(apart).sum())
+
+    return min(alike, key=distance, default=None)
+
+
+def _rates(device: Device) -> tuple[float, ...]:
+    """Rates of the lanes of all SMs and of the memory of a GPU; empty where one is unknown."""
+    lanes = device.fp32_lanes_per_sm if device.fp32_lanes_per_sm > 1 and device.kind != "cpu" else 0
+    rates = (device.sms * device.clock_mhz * lanes, device.bandwidth_gb_s)
+    return rates if all(rates) else ()
+
+
+def real_part(platform: Platform) -> Platform:
+    """Return as many SMs of the real device as a part of a hypothetical one has, or all of it."""
     device = platform.device
-    if not isinstance(device, HypotheticalDevice):
-        return platform
-    return part_of(device.of, min(platform.sms_granted, device.of.sms))
+    return _part_of_base(platform, device.of) if isinstance(device, HypotheticalDevice) else platform
+
+
+def _part_of_base(platform: Platform, base: Device) -> Platform:
+    return part_of(base, min(platform.sms_granted, base.sms))
 
 
 def carried_predictions(
-    predict: Predict, candidates: Sequence[Candidate], platforms: Sequence[Platform]
+    predict: Predict, candidates: Sequence[Candidate], platforms: Sequence[Platform], base: Device
 ) -> dict[str, FloatArray]:
     """``(n,)`` latencies, scores and intervals that do not rise with SMs or bandwidth.
 
-    On as many SMs as the real device has, or fewer, each prediction for a part of it is carried over to the
-    other clock, bandwidth, cache and rates, and held so that it does not rise with SMs; from the latency on
-    all of its SMs those on more are carried over. To the model's interval comes what such latencies were off
-    by.
+    On as many SMs as the base has, or fewer, each prediction for a part of it is carried over to the other
+    clock, bandwidth, cache and rates, and held so that it does not rise with SMs; from the latency on all of
+    its SMs those on more are carried over. To the model's interval comes what such latencies were off by.
 
     Args:
         predict: The model, of real devices.
         candidates: n kernels.
-        platforms: Where: parts of one hypothetical device.
+        platforms: Where: parts of one device that was never measured.
+        base: What they are carried over from, see ``base_of``.
 
     Raises:
         CostModelError: The model predicts no latencies.
     """
-    known = [known_part(platform) for platform in platforms]
+    known = [_part_of_base(platform, base) for platform in platforms]
     said = predict(candidates, known)
     if "latency_s" not in said:
         raise CostModelError(

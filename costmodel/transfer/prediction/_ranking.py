@@ -12,7 +12,7 @@ from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.transfer.prediction._devices import NEVER_MEASURED, outdone
-from costmodel.transfer.prediction._physics import Predictions
+from costmodel.transfer.prediction._physics import Predictions, base_of
 
 if TYPE_CHECKING:
     from costmodel.transfer.prediction._model import Model
@@ -56,7 +56,8 @@ def _notes_on_device(
     if isinstance(device, HypotheticalDevice):
         unmeasured = "" if model.has_measured(device.of) else f", {NEVER_MEASURED} either"
         return [[f"hypothetical, carried over from {device.of.name}{unmeasured}"]] * len(candidates)
-    every = [NEVER_MEASURED]
+    base = base_of(device, model.metadata.devices)
+    every = [NEVER_MEASURED, *([f"carried over from {base.name}"] if base and "latency_s" in found else [])]
     if "low_s" in found and np.isnan(found["low_s"]).all():
         every.append(NO_INTERVAL)
     notes = [every] * len(candidates)
