@@ -12,7 +12,7 @@ from costmodel.learners._registry import learner_names
 
 # Modules of this package that hold entries in a tuple ``ENTRIES``, in the order of the table.
 _MODULES = (
-    "references", "rules", "products", "wavetune", "trees", "gptune", "neusight", "diode", "ours",
+    "references", "rules", "habitat", "products", "wavetune", "trees", "gptune", "neusight", "diode", "ours",
 )  # fmt: skip
 
 

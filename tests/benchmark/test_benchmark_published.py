@@ -9,6 +9,7 @@ import pytest
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries import _product_rules as rules
 from costmodel.benchmark.entries._gptune import GPTune
+from costmodel.benchmark.entries._habitat import Habitat, memory_bound
 from costmodel.benchmark.entries._nearest_shape import NearestShape
 from costmodel.benchmark.entries._products import ProductRule, nearest_known
 from costmodel.benchmark.entries._trees import TvmTrees
@@ -133,6 +134,25 @@ def test_wavetune_knows_kernels_by_their_other_shapes() -> None:
     assert found.latency_s[0] == pytest.approx(latency_s[is_asked][0], rel=1e-3)  # the first kind is bilinear
     assert found.latency_s[1] == pytest.approx(latency_s[is_asked][1], rel=0.2)
     assert found.score.argmax() == found.latency_s.argmin()
+
+
+def test_habitat_scales_by_sms_as_far_as_memory_does_not_bound_a_kernel() -> None:
+    assert memory_bound(np.array([0.0, 0.5, 1.0, 2.0])).tolist() == [1.0, 0.75, 0.5, 0.25]
+    # On the whole GPU of 128 SMs and on 32: a kernel of many waves, one of half a wave, and one that failed.
+    names, count = {"device": "d", "workload": "w", "config": ["a", "b", "c"]}, 3
+    whole = pd.DataFrame({**names, "role": "known", "sms_granted": 128, "latency_s": [1e-5, 2e-5, np.inf]})
+    part = whole.assign(role="asked", sms_granted=32, latency_s=np.nan)
+    rows = pd.concat([whole, part], ignore_index=True)
+    features = {
+        "log2_blocks": np.log2([512, 48, 512] * 2),
+        "log2_fractional_waves": np.log2([4, 0.1, 4, 16, 0.5, 16]),
+        "log2_intensity": np.full(2 * count, 5.0),  # half of the ridge: g is 0.75
+        "log2_peak_flops": np.full(2 * count, 10.0),
+        "log2_bandwidth": np.full(2 * count, 4.0),
+    }
+    found = Habitat().answer(ask("budgets", rows, features))
+    assert found.latency_s[:2] == pytest.approx([1e-5 * 4**0.25, 2e-5 * 2**0.25])
+    assert found.score.argmin() == 2
 
 
 def learnable(measured: int) -> BenchQuestion:

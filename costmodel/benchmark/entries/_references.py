@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 
-from costmodel.arrays import FloatArray
+from costmodel.arrays import Positions
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._learner import LearnerEntry
@@ -57,9 +58,9 @@ class WholeGpuOrder(BenchEntry):
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Latency on the whole GPU x its SMs / those granted; what failed there comes last."""
-        whole_s, sms = whole_gpu(question)
-        granted = question.rows["sms_granted"].to_numpy(dtype=np.float64)[question.asked]
-        latency_s = np.where(np.isfinite(whole_s), whole_s, 1.0) * sms / granted
+        whole, sms = whole_gpu(question), question.rows["sms_granted"].to_numpy(dtype=np.float64)
+        whole_s = question.latency_s[whole]
+        latency_s = np.where(np.isfinite(whole_s), whole_s, 1.0) * sms[whole] / sms[question.asked]
         return Prediction(-latency_s, latency_s)
 
 
@@ -76,18 +77,14 @@ def _in_order(config: str) -> tuple[tuple[bool, Any], ...]:
     return tuple((isinstance(value, str), value) for value in msgspec.json.decode(config).values())
 
 
-def whole_gpu(question: BenchQuestion) -> tuple[FloatArray, float]:
-    """Return the latency of each asked kernel where most SMs were granted, ``(a,)``, and their number.
-
-    It is inf where the kernel is not known there.
-    """
-    rows = question.rows
-    keys = ["device", "workload", "config"]
+def whole_gpu(question: BenchQuestion) -> Positions:
+    """Return the row of each asked kernel where most SMs were granted, ``(a,)``; its own if none is known."""
+    rows, keys = question.rows, ["device", "workload", "config"]
     known = rows.iloc[question.known]
-    sms = float(known["sms_granted"].max())
-    whole = known[known["sms_granted"] == sms].groupby(keys)["latency_s"].min()
-    found = rows.iloc[question.asked][keys].join(whole, on=keys)["latency_s"]
-    return found.fillna(np.inf).to_numpy(dtype=np.float64), sms
+    whole = known[known["sms_granted"] == known["sms_granted"].max()].drop_duplicates(keys)
+    places = pd.Series(whole.index, pd.MultiIndex.from_frame(whole[keys]), name="place")
+    found = rows.iloc[question.asked][keys].join(places, on=keys)["place"]
+    return found.fillna(pd.Series(question.asked, found.index)).to_numpy(np.intp)
 
 
 ENTRIES = (
