@@ -1,11 +1,14 @@
 """Entries that others published: their formulas by hand, and what they make of small questions."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from costmodel.benchmark._entry import shipped_entries
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries import _product_rules as rules
 from costmodel.benchmark.entries._gptune import GPTune
@@ -193,3 +196,10 @@ def test_tvms_trees_learn_the_share_of_the_best_throughput() -> None:
     assert x[found.score.argmax()] == pytest.approx(0.3, abs=0.11)
     assert found.score.max() == pytest.approx(1.0, abs=0.05)
     assert found.latency_s is None
+
+
+def test_the_page_of_entries_has_a_row_for_each() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "benchmark-entries.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = {name: "(extra)" in row for row in rows for name in re.findall("`(.+?)`", row)}
+    assert named == {name: entry.is_extra for name, entry in shipped_entries().items()}
