@@ -59,9 +59,9 @@ _KINDS = [
     (_K.STREAMING, r"triton_(poi|for)_"),
     (_K.REDUCING, r"triton_(red|per|spl|mix)_"),
     (_K.PRODUCT, r"triton_(tem_|(mm|bmm|addmm|convolution|flex_\w+)(_|\b))"),
-    (_K.PRODUCT, r"^(gemm_fusion|(bmm|gemm)_\w+_t\d+x\d+x\d+|mfma_moe)"),
+    (_K.PRODUCT, r"^(__myl_\w*(fc|gemm|conv|mha)|gemm_fusion|(bmm|gemm)_\w+_t\d+x\d+x\d+|mfma_moe)"),
     (_K.SCATTERED, r"^(loop|input|wrapped)_(transpose|slice|scatter|gather|dynamic|reverse|pad)"),
-    (_K.REDUCING, r"^(input|loop|wrapped|row|column)_reduc"),
+    (_K.REDUCING, r"^((input|loop|wrapped|row|column)_reduc|__myl_\w*(mean|sum|max|min))"),
     (_K.STREAMING, r"^((loop|wrapped)_\w*|(\w+_)?fusion(_\d+)?$)"),
     # Optimisers, sorts, transforms, and what prepares and samples the tokens of a server.
     (_K.REDUCING, r"merge_\w*(attn|state)|finalize|softmaxmap"),
@@ -69,12 +69,12 @@ _KINDS = [
     (_K.OTHER, r"distribution|fft"),
     (_K.OTHER, r"fused_dropout|dropout_kernel|spmm|csrmm|csrgemm|cusparse|histogram|nonzero|flagged|unique"),
     (_K.OTHER, r"routing|moe_\w*gate|countandindice|computestrides|prepare_(pos|prefill|input)|post_update"),
-    (_K.OTHER, r"num_kv_splits|build_tree|^mode$"),
+    (_K.OTHER, r"num_kv_splits|build_tree|^mode$|radixfind|deviceselect"),
     (_K.SCATTERED, r"kv_indices|token_pool|ep_(gather|scatter)|get_k_and_s"),
     # Helpers of products, whose names have parts of those of products.
     (_K.REDUCING, r"split_?k_?reduce|combine|xmma_pool|reduce_?segments|post_?gsu|dot_kernel|reduce_1block"),
     (_K.REDUCING, r"dot_?(do_)?o(_|kernel)|(fmha|mla|attn|attention|gemm)\w*reduc|attn_res_"),
-    (_K.REDUCING, r"fwd_kernel_stage2|nrm2|asum|bias_diff|chunk_cumsum"),
+    (_K.REDUCING, r"fwd_kernel_stage2|nrm2|asum|bias_?(diff|grad)|chunk_cumsum"),
     (_K.STREAMING, r"axpy|scal_kernel|convertqgrad"),
     (_K.OTHER, r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen"),
     (_K.OTHER, r"moe_(align|sort)|count_and_sort|init_device_workspace|spin_kernel"),
@@ -83,6 +83,8 @@ _KINDS = [
     (_K.STREAMING, r"lstm_elementwise|elemwisernn|causal_conv1d|depthwise|lstm_cell|gru_cell"),
     (_K.STREAMING, r"gdn_(gating|kernel)"),
     (_K.SCATTERED, r"im(3d)?2col|col2im|transpose|permut|tensor_?reorder|concat_and_cache"),
+    (_K.SCATTERED, r"swap_?dimension|shuffle_?in|(channel|pixel)_?shuffle|rearrange|contiguous_?case"),
+    (_K.SCATTERED, r"copyvectorized|get_rows"),
     (_K.VECTOR_PRODUCT, r"gemv|wvsplitk|llgemm|mul_mat_vec|skinny_gemm|gemmk1|4bit_inference"),
     # Norms and softmaxes of their own; attention has its softmax inside.
     (_K.REDUCING, r"(layer|rms|group|batch|instance|add|weight)_?norm|normforward|rowwisemoments|gammabeta"),
@@ -91,7 +93,8 @@ _KINDS = [
     # Attention.
     (_K.PRODUCT, r"flash_?(fwd|bwd|attn|attention|decode|mla)|flash::|flashatt|fmha|_?attn_(fwd|bwd)"),
     (_K.PRODUCT, r"sdpa|(^|_)(gqa|mqa|mha)_|index_score"),
-    (_K.PRODUCT, r"attention(?!\w*(mask|bias))|^_?(fwd|bwd)_(grouped_)?kernel|(prefill|decode)with\w*kv|xqa"),
+    (_K.PRODUCT, r"attention(?!\w*(mask|bias))|^_?(fwd|bwd)_(grouped_)?kernel|xqa"),
+    (_K.PRODUCT, r"(prefill|decode)(with|_)\w*kv"),
     (_K.PRODUCT, r"(?<!cache_)mla_?(a\d|decode|prefill|fwd|kernel|qh)|split_kv_kernel"),
     # Products and convolutions of libraries and frameworks.
     (_K.PRODUCT, r"nvjet|xmma|mctlass|gemm(?!a_)|cijk_|wmma|wgmma|hmma|imma|mul_mat|matmul|scaled_mm"),
@@ -103,19 +106,19 @@ _KINDS = [
     (_K.PRODUCT, r"(^|[^a-z])conv(_|\d)|gen_conv|conv(fwd|bwd|wrw)|grouped_conv|xdlops|device_conv|rnn_"),
     (_K.PRODUCT, r"_rnn|chunk_(?!local)|recurrent_(gated|kda)|gated_delta|gdnprefill|recompute_w_u"),
     # Sums, pooling, scans.
-    (_K.REDUCING, r"reduce|pool|argmax|argmin|cumsum|prefix_?sum|scan|loss|mul_sum"),
+    (_K.REDUCING, r"reduce|pool|argmax|argmin|cumsum|prefix_?sum|scan|loss|criterion|mul_sum"),
     (_K.REDUCING, r"(^|_)(sum|mean|max|min|prod)_kernel"),
     # Each element for itself, in the order of the memory or in another.
     (_K.STREAMING, r"(vectorized|unrolled)_?elementwise|elementwise_kernel_with_index|catarray"),
     (_K.STREAMING, r"op_?(generic_)?tensor|tensorop|eigenmetakernel|_binary|reorder|repeatbuffer|penalt"),
     (_K.SCATTERED, r"index|gather|scatter|embedding|segment|grad_weight|elementwise_?(globalrange)?kernel"),
-    (_K.SCATTERED, r"upsampl|interpolat|(?<!un)roll|flip|pad|tri[ul]_|move_?indice"),
+    (_K.SCATTERED, r"upsampl|interpolat|nearest|(?<!un)roll|flip|pad|tri[ul]_|move_?indice"),
     (_K.SCATTERED, r"expand_?input|slot_mapping"),
     (_K.SCATTERED, r"reshape_and_cache|copy_blocks|swap_blocks|kv_?cache|rotary|rope(_|\b)"),
     (_K.STREAMING, r"elementwise|pointwise|silu|gelu|relu|sigmoid|swiglu|tanh|activ|(^|_)(amp|zero)_"),
     (_K.STREAMING, r"(add|mul|sub|div|exp|pow)_\w*kernel|quant"),
     (_K.STREAMING, r"copy|fill|memset|cast|convert|arange|addalpha|expandkernel|_func_kernel|scaled_fp8"),
-    (_K.STREAMING, r"memcpy"),
+    (_K.STREAMING, r"memcpy|cpy_|where_|bias_?n(hwc|chw)"),
 ]
 _PRECISIONS = [
     (_P.FLOAT64, r"d884|dgemm"),

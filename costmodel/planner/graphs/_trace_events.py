@@ -268,7 +268,8 @@ def make_span(event: Event, role: str, findings: FaultCounts) -> Span | None:
 
 def clean_text(value: Any) -> str:
     """Return a text that can be written: JSON can have halves of characters."""
-    return str(value).encode("utf-8", "replace").decode()
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def make_key(value: Any) -> Hashable:

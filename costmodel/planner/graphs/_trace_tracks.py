@@ -183,11 +183,13 @@ def _bound_last(spans: list[Span], rest_s: float, findings: FaultCounts) -> None
     It takes many times as long as those that do the same, and longer than all else of the trace.
     """
     last, took_s = spans[-1], spans[-1].end - spans[-1].start
+    if took_s <= rest_s:  # nearly always
+        return
     usual = _usual_s(spans[:-1])
     expected = usual.get(_work(last))
     if expected is None and took_s > _CORRUPT_TIMES * rest_s:
         expected = usual.get(None)
-    if expected is not None and took_s > max(_CORRUPT_TIMES * expected, rest_s):
+    if expected is not None and took_s > _CORRUPT_TIMES * expected:
         findings.add("corrupt_duration")
         last.end = last.start + expected
 
@@ -199,7 +201,8 @@ def _one_at_a_time(spans: list[Span], tracks: Tracks, findings: FaultCounts) -> 
     of the time until the next would be far too much.
     """
     late = [span.end > following.start + tracks.resolution_s for span, following in pairwise(spans)]
-    usual = _usual_s([span for span, is_late in zip(spans, [*late, False], strict=True) if not is_late])
+    believed = [span for span, is_late in zip(spans, [*late, False], strict=True) if not is_late]
+    usual = _usual_s(believed) if len(believed) < len(spans) else {}
     for (span, following), is_late in zip(pairwise(spans), late, strict=True):
         if is_late:
             expected = usual.get(_work(span), usual.get(None, math.inf))
