@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from costmodel.errors import CostModelError
 
@@ -15,12 +16,13 @@ _SHARED = re.compile(r"\.shared\s+(?:\.align (\d+)\s+)?\.[a-z](\d+)\s+([\w$]+)(?
 _LABEL = re.compile(r"\s*([$\w]+):")
 _STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s|]+")
+_BITS = re.compile(r"[a-z]+(\d+)(x2)?")
 _NOT_EXECUTED = ("reg", "pragma", "shared", "local", "loc", "param")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PtxInstruction:
-    """An instruction.
+    """An instruction; two that read alike are not the same.
 
     Attributes:
         name: Its operation, ``add`` of ``add.s32``.
@@ -35,6 +37,17 @@ class PtxInstruction:
     operands: tuple[str, ...]
     guard: str = ""
     is_negated: bool = False
+
+    @cached_property
+    def access_bytes(self) -> int:
+        """Bytes that a lane reads or writes, if it accesses memory."""
+        if self.name == "cp":
+            return int(self.operands[2])
+        if self.name == "ldmatrix":  # a row of a matrix of 8 x 8
+            return 16
+        vector = next((int(each[1:]) for each in self.parts if re.fullmatch(r"v\d", each)), 1)
+        found = _BITS.fullmatch(self.parts[-1])
+        return vector * (int(found[1]) * (2 if found[2] else 1) // 8 if found else 4)
 
 
 @dataclass(frozen=True)

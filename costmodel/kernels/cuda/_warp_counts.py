@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 
@@ -34,7 +33,6 @@ _WHOLE = frozenset(
 )
 _FLOATS = re.compile(r"(b?f)(16|32|64)(x2)?")
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
-_BITS = re.compile(r"[a-z]+(\d+)(x2)?")
 _GROUP_WARPS = 4  # that multiply together
 _RANDOM_TURNS = 3.5  # of banks that serve 32 words anywhere
 
@@ -75,6 +73,7 @@ class WarpCounts:
         self._loops = loops
         self._values = np.zeros(len(COUNTED))
         self._values[_AT["narrowest"]] = -np.inf
+        self._of_blocks: dict[int, FloatArray] = {}
         self._turns: dict[int, int] = {}
         self._sectors: set[int] = set()
         self._waits = self._in_loop = False
@@ -93,11 +92,13 @@ class WarpCounts:
 
     def enter(self, block: int, instructions: Sequence[PtxInstruction]) -> None:
         """Begin a basic block: what does not access memory is counted here."""
+        if block not in self._of_blocks:
+            self._of_blocks[block] = _computing(instructions)
+        counts, sums = self._of_blocks[block], len(_SUMS)
         self._in_loop = any(first <= block <= last for first, last in self._loops)
         self._waits = False
-        self._values[: len(_SUMS)] += _computing(tuple(instructions))[: len(_SUMS)]
-        largest = _computing(tuple(instructions))[len(_SUMS) :]
-        self._values[len(_SUMS) :] = np.maximum(self._values[len(_SUMS) :], largest)
+        self._values[:sums] += counts[:sums]
+        self._values[sums:] = np.maximum(self._values[sums:], counts[sums:])
 
     def leave(self) -> None:
         """End a basic block, whose loads do not wait for each other."""
@@ -126,11 +127,11 @@ class WarpCounts:
     ) -> None:
         """Count an access of the lanes that make it, of those that could."""
         parts, name = instruction.parts, instruction.name
+        width = instruction.access_bytes
         if not lanes.any():
-            self.add("masked_bytes", LANES * _width(instruction))
-            self.add("all_bytes", LANES * _width(instruction))
+            self.add("masked_bytes", LANES * width)
+            self.add("all_bytes", LANES * width)
             return
-        width = _width(instruction)
         if name == "cp" and "async" in parts and "global" in parts:
             self._of_device("copy", addresses[-1], width, lanes, active)
             self._of_shared("store", addresses[0], width, lanes)
@@ -214,20 +215,7 @@ def _count_runs(address: Lanes, width: int) -> int:
     return 1 + int((np.diff(each) > width).sum())
 
 
-@cache
-def _width(instruction: PtxInstruction) -> int:
-    """Bytes that a lane accesses."""
-    if instruction.name == "cp":
-        return int(instruction.operands[2])
-    if instruction.name == "ldmatrix":
-        return 16
-    vector = next((int(each[1:]) for each in instruction.parts if re.fullmatch(r"v\d", each)), 1)
-    found = _BITS.fullmatch(instruction.parts[-1])
-    return vector * (int(found[1]) * (2 if found[2] else 1) // 8 if found else 4)
-
-
-@cache
-def _computing(instructions: tuple[PtxInstruction, ...]) -> FloatArray:
+def _computing(instructions: Sequence[PtxInstruction]) -> FloatArray:
     """Counts of the instructions of a basic block that access no memory."""
     found = np.zeros(len(COUNTED))
     found[_AT["narrowest"]] = -np.inf
