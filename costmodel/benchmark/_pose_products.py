@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +15,7 @@ from costmodel.errors import CostModelError
 from costmodel.files import find_shipped
 from costmodel.products._columns import COLUMNS, kernel_columns
 from costmodel.products._core import Rates, time_terms
-from costmodel.products._cublaslt_tiles import describe_algorithm
+from costmodel.products._measured import kernel_of, read_timed
 from costmodel.products._product import Kernel, Product
 from costmodel.reading import refusing
 
@@ -25,9 +24,6 @@ _FILE = "h200.parquet"
 _SMS = (16, 64, 132)  # that are asked; the dataset has three more
 _SHARE = 1 / 3  # of the products, by the hash of their names
 _HELD_OUT = 1 / 3  # of the families
-_SHORTEST_S = 1e-3  # of a single run, whose clock starts before its launch
-_LIBRARY = ("id", "tile", "stages", "splits", "custom", "cluster")
-_CHOSEN = ("block_m", "block_n", "block_k", "stages", "warps", "group_m", "splits", "per_sm")
 # An H200 by its datasheet and by hand: rates that are fitted have seen what is asked.
 _FLOPS = {
     "float16": 7.3e12, "bfloat16": 7.3e12, "tfloat32": 3.6e12, "float32": 4.5e11, "float8_e4m3": 1.4e13,
@@ -104,10 +100,8 @@ def _read(salt: str) -> tuple[pd.DataFrame, list[Kernel], str]:
         )
     check_checksum(folder, _FILE)
     with refusing(folder / _FILE, "a table of products", "Download it again."):
-        table = pd.read_parquet(folder / _FILE)
-    table = table[(table.outcome == "ok") & (table.regime == "warm") & (table.visit == 0)]
-    table = table[((table.one_run == 0) | (table.seconds >= _SHORTEST_S)) & table.sms.isin(_SMS)]
-    table = table.fillna({"kind": "", "epilogue": ""})
+        table = read_timed(folder / _FILE)
+    table = table[table.sms.isin(_SMS)]
     sizes = ("m", "n", "k", "batch", "dtype", "layout", "epilogue")
     names = (
         "product-m{}-n{}-k{}-b{}-{}-{}-{}".format(*each) for each in zip(*map(table.get, sizes), strict=True)
@@ -117,8 +111,7 @@ def _read(salt: str) -> tuple[pd.DataFrame, list[Kernel], str]:
     distinct = table["workload"].unique()
     drawn = dict(zip(distinct, draw_names(distinct, f"{salt}/products"), strict=True))
     table = table[table["workload"].map(drawn) < _SHARE].reset_index(drop=True)
-    records: list[dict[str, Any]] = table.to_dict("records")  # type: ignore[assignment]  # names are texts
-    kernels = [_kernel(each) for each in records]
+    kernels = [kernel_of(each) for each in table.to_dict("records")]
     configs = [msgspec.json.encode(each._asdict()).decode() for each in kernels]
     tasks = [f"{name}@{DEVICE}/{sms}" for name, sms in zip(table["workload"], table["sms"], strict=True)]
     rows = pd.DataFrame(
@@ -139,15 +132,6 @@ def _read(salt: str) -> tuple[pd.DataFrame, list[Kernel], str]:
         [kernels[i] for i in np.flatnonzero(first)],
         hash_file(folder / _FILE),
     )
-
-
-def _kernel(row: dict[str, Any]) -> Kernel:
-    if row["backend"] == "torch":
-        return Kernel("torch")
-    if row["backend"] == "triton":
-        return Kernel("triton", row["kind"], *(int(row[name]) for name in _CHOSEN))
-    config = {name: int(row[f"lt_{name}"]) for name in _LIBRARY}
-    return describe_algorithm(Product(1, 1, 1, dtype=row["dtype"]), row["kind"], int(row["position"]), config)
 
 
 def _rates(dtype: str) -> Rates:

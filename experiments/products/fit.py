@@ -16,11 +16,11 @@ from study import (
     as_model,
     carry_to_h100,
     fit_rates,
-    read_measured,
     spread_of,
 )
 
 from costmodel.benchmark._pose_products import WHOLE_SMS
+from costmodel.products._measured import read_measured
 
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 

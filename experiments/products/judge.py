@@ -13,7 +13,7 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded, say
 from rules import RULES
-from study import H200_L2_BYTES, Learned, Measured, carry_to_h100, fit_rates, read_measured, spread_of
+from study import H200_L2_BYTES, Learned, carry_to_h100, fit_rates, spread_of
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
@@ -21,6 +21,7 @@ from costmodel.benchmark.entries._nearest_shape import NearestShape
 from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule
 from costmodel.files import write_json
 from costmodel.products._core import Rates
+from costmodel.products._measured import Measured, read_measured
 from costmodel.products._product import Product
 
 OURS, LISTED = "costmodel", "costmodel, with cuBLASLt's list"

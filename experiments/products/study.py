@@ -2,27 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xgboost as xgb
 from scipy.optimize import least_squares
 
 from costmodel.arrays import FloatArray
-from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
+from costmodel.products._columns import COLUMNS, KIND_PLACES
 from costmodel.products._core import Rates, time_terms
-from costmodel.products._cublaslt_tiles import describe_algorithm
+from costmodel.products._measured import Measured, without_lists
 from costmodel.products._model import ProductModel
-from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+from costmodel.products._product import OPERAND_BYTES, Kernel
 
-SHAPE = [*Product._fields]
-_LIBRARY = [f"lt_{name}" for name in ("id", "tile", "stages", "splits", "custom", "cluster")]
-_CHOSEN = [*Kernel._fields[2:10]]
 H100_L2_BYTES, H200_L2_BYTES = 50 << 20, 60 << 20
 H100_BYTES_PER_S, H200_BYTES_PER_S = 3.35e12, 4.8e12
-_SHORTEST_S = 1e-3
 _DEPTH, _TREES, _RATE = 6, 250, 0.12
 # Kernels near the best of their task weigh most. Those that take at most 1.5 times as long count as near, and
 # of them and of the others trees learn from these shares.
@@ -39,99 +33,6 @@ _START = {
     "latency_s": 7e-7, "start_s": 6e-7, "launch_s": 2e-6,
 }  # fmt: skip
 _FACTOR, _FLOPS_FACTOR = 3.0, 1.35
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Rows of one device, those of a task (a product on some SMs) beside one another.
-
-    Attributes:
-        rows: The table, with the columns ``task`` and ``seconds``; warm L2, first visits.
-        products: Product of each task.
-        sms: SMs of each task.
-        kernels: Kernel of each row.
-        starts: Where the rows of each task begin, and the end.
-    """
-
-    rows: pd.DataFrame
-    products: list[Product]
-    sms: list[int]
-    kernels: list[Kernel]
-    starts: "np.ndarray[Any, Any]"
-
-    def task(self, i: int) -> slice:
-        """Rows of a task."""
-        return slice(int(self.starts[i]), int(self.starts[i + 1]))
-
-    def columns(
-        self, rates: dict[str, Rates], whole: int, kernels: Sequence[Kernel] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return what a learner sees of every row, and its analytic seconds.
-
-        Args:
-            rates: Of the device, by dtype.
-            whole: Its SMs.
-            kernels: Of the rows, as they are described; by default all that is known of them.
-        """
-        X, seconds = [], []
-        described = self.kernels if kernels is None else kernels
-        for i, (product, sms) in enumerate(zip(self.products, self.sms, strict=True)):
-            kernels = described[self.task(i)]
-            terms = time_terms(product, kernels, sms, rates[product.dtype], whole)
-            X.append(kernel_columns(product, kernels, sms, terms))
-            seconds.append(terms[:, 0])
-        return np.concatenate(X), np.concatenate(seconds)
-
-
-def read_measured(paths: Sequence[Path]) -> Measured:
-    """Read what was measured with a warm L2; failures, and single runs that are short, are left out."""
-    table = pd.concat([pd.read_parquet(path) for path in paths], ignore_index=True)
-    table = table[(table.outcome == "ok") & (table.regime == "warm") & (table.visit == 0)]
-    # The clock of a single run starts before its launch, which took up to 0.2 ms: no time of short ones.
-    return gather(table[(table.one_run == 0) | (table.seconds >= _SHORTEST_S)])
-
-
-def gather(table: pd.DataFrame) -> Measured:
-    """Put the rows of each task together."""
-    table = table.rename(columns={"per_sm": "programs_per_sm"}).assign(
-        **{
-            name: table[name].astype(object)
-            for name in ("dtype", "layout", "epilogue", "kind", "backend", "family")
-        }
-    )
-    table["epilogue"], table["kind"] = table.epilogue.fillna(""), table.kind.fillna("")
-    table = table[table.family == table.groupby(SHAPE).family.transform("first")]  # a product of two models
-    table = table.sort_values([*SHAPE, "sms"], kind="stable").reset_index(drop=True)
-    keys = table[[*SHAPE, "sms"]].drop_duplicates()
-    starts = np.append(keys.index.to_numpy(), len(table))
-    table["task"] = np.repeat(np.arange(len(keys)), np.diff(starts))
-    products = [Product(*(_plain(value) for value in row)) for row in keys[SHAPE].itertuples(index=False)]
-    kernels = [
-        _kernel(row)
-        for row in table[[*_CHOSEN, "position", *_LIBRARY, "backend", "kind", "dtype"]].to_dict("records")
-    ]
-    return Measured(table, products, keys.sms.astype(int).tolist(), kernels, starts)
-
-
-def _kernel(row: dict[str, Any]) -> Kernel:
-    """Return the kernel of a row."""
-    if row["backend"] == "torch":
-        return Kernel("torch")
-    if row["backend"] == "triton":
-        return Kernel("triton", row["kind"], *(int(row[name]) for name in _CHOSEN))
-    config = {name.removeprefix("lt_"): int(row[name]) for name in _LIBRARY}
-    return describe_algorithm(Product(1, 1, 1, dtype=row["dtype"]), row["kind"], int(row["position"]), config)
-
-
-def without_lists(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels as they are known without asking cuBLASLt what its algorithms are."""
-    return [
-        Kernel(*each[:2], position=each.position) if each.backend == "cublaslt" else each for each in kernels
-    ]
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else int(value)
 
 
 def fit_rates(

@@ -10,6 +10,7 @@ from experiment_folder import found_beside
 from costmodel.learners._complete_trees import walk_trees
 from costmodel.products import Kernel
 from costmodel.products._columns import COLUMNS
+from costmodel.products._measured import gather, without_lists
 
 xgb = pytest.importorskip("xgboost")
 FOLDER = Path(__file__).parents[2] / "experiments" / "products"
@@ -60,12 +61,12 @@ def test_rows_of_a_task_come_together_and_a_product_of_two_models_once() -> None
             {**row, "family": "bert"},
         ]
     ).fillna(dict.fromkeys([*tiled, *listed, "per_sm", "lt_custom", "lt_cluster"], 0))
-    measured = study.gather(table)
+    measured = gather(table)
     assert measured.sms == [8, 16]
     assert measured.kernels[measured.task(0)] == [
         TORCH,
         Kernel("triton", "plain", *tiled.values()),
         Kernel("cublaslt", "told", 128, 128, 64, 6, 8, 8, 2, 0, 1, 66, 0, 2),
     ]
-    assert study.without_lists(measured.kernels)[2] == Kernel("cublaslt", "told", position=1)
+    assert without_lists(measured.kernels)[2] == Kernel("cublaslt", "told", position=1)
     assert study.weigh(measured).tolist()[:2] == pytest.approx([0.5**1.5, 1])
