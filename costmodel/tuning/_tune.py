@@ -46,6 +46,8 @@ from costmodel.tuning._subject import Subject, subject_of
 _FINALISTS = 3
 # Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
 _COMPILED = 4
+# One in so many trials is of a kernel that was measured on the whole device.
+_ON_WHOLE = 4
 
 _LIBRARY = "library"  # the source that all others are compared with
 # Further SM budgets to measure for the latency curve of a single budget, as far as a device grants them.
@@ -154,6 +156,8 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
     samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
     known_best = known.best_recorded(spaces.values(), platforms)
+    for name, sampler in samplers.items():
+        known_best += _best_on_whole(sampler, told[name], request.trials)
     read, expected = [], []
     if not replayed:
         drawn = platforms, request.trials, request.settings.seed
@@ -216,6 +220,17 @@ def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform])
         for each in runner.recorded(workload)
         if each.platform.isolation == "whole" and each.visit == 0 and not each.co_runners
     ]
+
+
+def _best_on_whole(sampler: ModelSampler, told: Knowledge, trials: int) -> list[Candidate]:
+    """The best of what was measured on the whole device, as the model expects them here.
+
+    They take a quarter of all trials at most: no draw of a large space holds these very kernels.
+    """
+    held = [each.candidate for each in told.on_whole if sampler.space.holds(each.candidate)]
+    by_config = {each.config.config_id: each for each in held}
+    order = sampler.best_first([each.config for each in by_config.values()])
+    return [by_config[config.config_id] for config in order[: max(1, trials // _ON_WHOLE)]]
 
 
 def _sampler(request: _Request, space: SearchSpace, told: Knowledge) -> ModelSampler:

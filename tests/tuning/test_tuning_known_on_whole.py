@@ -6,6 +6,7 @@ from unrecorded import Unrecorded
 import costmodel
 from costmodel.collector.runners._wrapped import RecordedRunner
 from costmodel.records import RecordStore
+from costmodel.search import ModelSampler
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import train
 
@@ -52,6 +53,22 @@ def test_what_the_whole_device_took_tells_of_a_part(runner, model, landscape):
     # On the whole device the records themselves are served.
     whole = costmodel.tune(NEW, trials=2, on=runner, prior=model)
     assert "told" not in whole.answer[-1]
+
+
+def test_the_best_of_them_are_measured_first(runner, model, landscape, monkeypatch):
+    expected = []
+    order = ModelSampler.best_first
+    monkeypatch.setattr(
+        ModelSampler, "best_first", lambda *told: expected.append(order(*told)) or expected[-1]
+    )
+    told = costmodel.tune(NEW, sms=SMS, trials=8, on=runner, prior=model)
+    (best_first,) = expected
+    assert [trial.candidate.config for trial in told.trials[:2]] == best_first[:2]
+    assert len(best_first) == 24
+    records = runner.recorded(told.trials[0].candidate.workload)
+    on_whole = {m.candidate.config.config_id: m.latency_s for m in records}
+    fastest = sorted(on_whole, key=on_whole.__getitem__)
+    assert {each.config_id for each in best_first[:2]} <= set(fastest[:6])
 
 
 def test_kernels_of_which_all_failed_there_tell_nothing(model, landscape):

@@ -1,6 +1,6 @@
 """The sampler that proposes configs by a transfer model."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -170,6 +170,13 @@ class ModelSampler(SpaceSampler):
             return None
         untried = scored.untried(scored.history.tried | self._skipped)
         return float(1.0 - np.exp(-scored.improvement[untried].max(initial=0.0)))
+
+    def best_first(self, configs: Sequence[Config]) -> list[Config]:
+        """Return configs of the space in the order of their scores before anything is measured."""
+        if not configs:
+            return []
+        score = self._prior.zero_shot().predict(self.space.features(configs)).score
+        return [configs[int(i)] for i in np.argsort(-score, kind="stable")]
 
     def shortlist(self, count: int) -> list[Candidate]:
         """Return candidates to look at more closely before anything is measured.
