@@ -1,11 +1,12 @@
 """The door: which kernel to take for a product on some SMs, without measuring any."""
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from costmodel.arguments import check_whole
+from costmodel.arguments import check_number, check_whole
 from costmodel.products._candidates import list_candidates
 from costmodel.products._model import H200, shipped_products
 from costmodel.products._product import Kernel, Product, check_product
@@ -30,7 +31,12 @@ class Choice(NamedTuple):
 
 
 def choose(
-    product: Product, sms: int | None = None, device: str = H200, offered: tuple[Kernel, ...] = ()
+    product: Product,
+    sms: int | None = None,
+    device: str = H200,
+    offered: tuple[Kernel, ...] = (),
+    *,
+    margin: float = 1.0,
 ) -> Choice:
     """Return the kernel that is expected to be the fastest, of all back ends.
 
@@ -43,6 +49,9 @@ def choose(
         offered: Algorithms that cuBLASLt's heuristics offer, by ``describe_algorithm``. Who runs it can ask
             in some 30 microseconds; the choice is much better for it. Default: the first of its list,
             whatever they are.
+        margin: How many times as long cuBLASLt's first algorithm, told its SMs, must be expected to take
+            before another kernel is taken. With 1.3 hardly any choice is slower than it, and the gain is less
+            than half.
 
     Raises:
         CostModelError: The product is none, the device is unknown, or it has fewer SMs.
@@ -51,7 +60,19 @@ def choose(
         >>> choose(Product(8, 4096, 4096), sms=32).seconds < 1e-4
         True
     """
-    return _ranked(product, sms, device, offered)[0]
+    ranked = _ranked(product, sms, device, offered)
+    if check_number("margin", margin, 1.0) == 1.0:
+        return ranked[0]
+    kernels = [each.kernel for each in ranked]
+    usual = next((each for each in ranked if is_usual(each.kernel, kernels)), ranked[0])
+    return usual if usual.seconds <= margin * ranked[0].seconds else ranked[0]
+
+
+def is_usual(kernel: Kernel, kernels: Collection[Kernel]) -> bool:
+    """Whether a kernel is the first that cuBLASLt offers among these, told its SMs if any is."""
+    if kernel.backend != "cublaslt" or kernel.position:
+        return False
+    return kernel.kind == "told" or not any(each.kind == "told" for each in kernels)
 
 
 def top(

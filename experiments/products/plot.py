@@ -8,6 +8,7 @@ import matplotlib.pyplot as plt
 
 _ORDER = {
     "costmodel, with cuBLASLt's list": ("tab:blue", "-", 2.5),
+    "costmodel, with the list and a margin of 1.3": ("tab:blue", ":", 1.5),
     "costmodel": ("tab:blue", "--", 2.0),
     "costmodel, analytic core alone": ("tab:cyan", ":", 1.5),
     "cuBLASLt told its SMs": ("tab:green", "-", 1.5),

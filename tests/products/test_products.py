@@ -61,6 +61,24 @@ def test_algorithms_that_cublaslt_offers_take_the_place_of_guesses() -> None:
     assert {kernel.backend for kernel in ranked} == {"cublaslt", "triton", "torch"}
 
 
+def test_with_a_margin_the_usual_algorithm_stays_unless_another_is_much_faster() -> None:
+    config = {"id": 66, "stages": 35, "splits": 1, "custom": 1, "cluster": 4}
+    offered = tuple(
+        describe_algorithm(LARGE, "told", i, {**config, "tile": tile})
+        for i, tile in enumerate((15, 24))  # 64 x 64 and 256 x 128
+    )
+    best, *others = top(LARGE, 64, offered=offered, count=1000)
+    usual = next(each for each in others if each.kernel == offered[0])
+    gain = usual.seconds / best.seconds
+    assert gain > 1
+    assert choose(LARGE, 64, offered=offered) == best
+    assert choose(LARGE, 64, offered=offered, margin=1 + 0.99 * (gain - 1)) == best
+    assert choose(LARGE, 64, offered=offered, margin=1.01 * gain) == usual
+    with pytest.raises(CostModelError, match="margin must be a number from 1"):
+        choose(LARGE, 64, margin=0.9)
+    assert choose(LARGE, margin=1e6).kernel == Kernel("cublaslt")
+
+
 def test_what_was_asked_before_is_remembered() -> None:
     assert top(SHAPES[0], 32)[0] is choose(SHAPES[0], 32)
 
