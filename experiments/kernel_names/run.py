@@ -6,13 +6,14 @@ import sys
 from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 from types import ModuleType
 
 sys.path.append(str(Path(__file__).parents[1]))
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "planner"))
 
-from kernel_names import read_parts
+from kernel_names import KINDS, read_parts
 from options import parse_options
 
 from costmodel.files import write_json
@@ -48,6 +49,29 @@ def judge(rules: ModuleType, kernels: list[tuple[str, str, str | None]]) -> dict
     }
 
 
+def read_profiles() -> dict[str, list[tuple[str, str, float]]]:
+    """Read the profiles of ``profiles.txt``: name, kind and percent of the time of each kernel."""
+    profiles: dict[str, list[tuple[str, str, float]]] = {}
+    for line in Path(__file__).with_name("profiles.txt").read_text().splitlines():
+        if line.startswith("["):
+            profile = profiles.setdefault(line[1 : line.index("]")], [])
+        elif not line.startswith("#"):
+            kind, _, percent, name = line.split(" ", 3)
+            profile.append((name, KINDS[kind], float(percent)))
+    return profiles
+
+
+def judge_times(rules: ModuleType, kernels: list[tuple[str, str, float]]) -> dict[str, float]:
+    """Shares of the listed time in kernels of the right kind, and in those of no kind that is known."""
+    found = [(rules.class_of_name(name).kind.name, kind, percent) for name, kind, percent in kernels]
+    listed = sum(percent for _, _, percent in found)
+    return {
+        "kernels": len(found),
+        "right": sum(percent for told, kind, percent in found if told == kind) / listed,
+        "unknown": sum(percent for told, _, percent in found if told == "UNKNOWN") / listed,
+    }
+
+
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -73,8 +97,17 @@ def main() -> None:
                 f"{count['kind_unknown']} unknown; {count['precision_right']} of {count['precisions']} "
                 "precisions right"
             )
+    profiles = read_profiles()
+    times = {
+        commit: {profile: judge_times(each, kernels) for profile, kernels in profiles.items()}
+        for commit, each in rules.items()
+    }
+    for commit, shares in times.items():
+        right = [share["right"] for share in shares.values()]
+        print(f"{commit:>9}: of the time of {len(right)} profiles {fmean(right):.1%} told right, on average")
+        print("\n".join(f"{share['right']:>19.1%} {profile}" for profile, share in shares.items()))
     if options.json:
-        write_json(options.json, result)
+        write_json(options.json, {"names": result, "times": times})
 
 
 if __name__ == "__main__":

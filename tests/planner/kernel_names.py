@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_KINDS = {
+KINDS = {
     "P": "PRODUCT",
     "V": "VECTOR_PRODUCT",
     "S": "STREAMING",
@@ -22,7 +22,7 @@ def read_parts() -> dict[str, list[tuple[str, str, str | None]]]:
             part = parts.setdefault(line[1 : line.index("]")], [])
         elif not line.startswith("#"):
             kind, precision, name = line.split(" ", 2)
-            part.append((name, _KINDS[kind], _PRECISIONS[precision]))
+            part.append((name, KINDS[kind], _PRECISIONS[precision]))
     return parts
 
 

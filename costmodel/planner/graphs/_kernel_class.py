@@ -66,7 +66,7 @@ _KINDS = [
     # Optimisers, sorts, transforms, and what prepares and samples the tokens of a server.
     (_K.REDUCING, r"merge_\w*(attn|state)|finalize|softmaxmap"),
     (_K.OTHER, r"multi_tensor|fused_?adam|optimizer|sort|top_?k|top_?p(_|s)|(?<!up)sampl|philox|curand"),
-    (_K.OTHER, r"distribution|fft"),
+    (_K.OTHER, r"distribution|fft|applyadam"),
     (_K.OTHER, r"fused_dropout|dropout_kernel|spmm|csrmm|csrgemm|cusparse|histogram|nonzero|flagged|unique"),
     (_K.OTHER, r"routing|moe_\w*gate|countandindice|computestrides|prepare_(pos|prefill|input)|post_update"),
     (_K.OTHER, r"num_kv_splits|build_tree|^mode$|radixfind|deviceselect"),
@@ -118,7 +118,7 @@ _KINDS = [
     (_K.STREAMING, r"elementwise|pointwise|silu|gelu|relu|sigmoid|swiglu|tanh|activ|(^|_)(amp|zero)_"),
     (_K.STREAMING, r"(add|mul|sub|div|exp|pow)_\w*kernel|quant"),
     (_K.STREAMING, r"copy|fill|memset|cast|convert|arange|addalpha|expandkernel|_func_kernel|scaled_fp8"),
-    (_K.STREAMING, r"memcpy|cpy_|where_|bias_?n(hwc|chw)"),
+    (_K.STREAMING, r"memcpy|cpy_|where_|bias_?n(hwc|chw)|concat|mapplan"),
 ]
 _PRECISIONS = [
     (_P.FLOAT64, r"d884|dgemm"),
