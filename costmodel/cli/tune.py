@@ -252,6 +252,17 @@ def tune(
             rich_help_panel=SEARCH,
         ),
     ] = 50_000,
+    compiled_per_trial: Annotated[
+        int | None,
+        count_option(
+            metavar="N",
+            help="Number of TVM kernels to compile for each that is measured on a GPU; a model that reads "
+            "their machine code chooses which are measured. Default: 4, or half of the build processes if "
+            "these are fewer than 8; 1, which compiles only what is measured, for more than 16 trials.",
+            rich_help_panel=SEARCH,
+            show_default=False,
+        ),
+    ] = None,
     stop_gain: Annotated[
         str | None,
         typer.Option(
@@ -354,6 +365,7 @@ def tune(
     )
     settings = SearchSettings(
         screened=screened,
+        compiled_per_trial=compiled_per_trial,
         stop_gain=share_of("--stop-gain", stop_gain),
         study=study,
         seed=seed,

@@ -129,7 +129,8 @@ class SearchSettings:
         seed: Seed of all random choices.
         compiled_per_trial: Number of candidates to compile for each one that is measured, where a model of
             compiled kernels is known (see ``Prior``): it chooses which of them are measured. 1 to compile
-            only what is measured. None for 4, or for half of the build processes if these are fewer than 8.
+            only what is measured. None for 4, or for half of the build processes if these are fewer than 8,
+            in searches of up to 16 trials; longer ones screen anew by what they have learned.
         measure_curves: On a device, also measure the chosen kernel at other SM budgets, and search the whole
             device for the kernel to compare it with. A replay has both without this option.
 

@@ -46,6 +46,8 @@ from costmodel.tuning._subject import Subject, subject_of
 _FINALISTS = 3
 # Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
 _COMPILED = 4
+# Trials after which a space is screened anew: a search of more does not keep to a shortlist.
+_SHORT = 16
 # One in so many trials is of a kernel that was measured on the whole device.
 _ON_WHOLE = 4
 
@@ -197,8 +199,7 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     runner can tell what became of it.
     """
     sampler = _sampler(request, space, known)
-    # More builds for each measurement than this would keep the device waiting (experiments/compiled_stage).
-    ahead = request.settings.compiled_per_trial or min(_COMPILED, runner.in_flight // 2)
+    ahead = request.settings.compiled_per_trial or _compiled_per_trial(runner, request.trials)
     if known.compiled is None or ahead <= 1:
         return sampler
     shortlist = sampler.shortlist(ahead * request.trials)
@@ -209,6 +210,14 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
         return sampler
     facts = {**known.facts, "compiled": str(count), "compiled_model": known.compiled.facts["model"]}
     return _sampler(request, compiled, replace(known.compiled, facts=facts))
+
+
+def _compiled_per_trial(runner: Runner, trials: int) -> int:
+    """How many to compile for each that is measured: as many as builders make while the device would idle.
+
+    A longer search screens its space anew, by what it has learned, which a shortlist of the beginning lacks.
+    """
+    return min(_COMPILED, runner.in_flight // 2) if trials <= _SHORT else 1
 
 
 def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform]) -> list[Measurement]:

@@ -59,13 +59,13 @@ def models(folder, landscape):
     return train(others, "ridge"), train_compiled(others, "kernel-ridge")
 
 
-def tuned(on, models, compiled_per_trial=4):
-    """Of two trials, with both models."""
+def tuned(on, models, compiled_per_trial=4, trials=2):
+    """With both models."""
     decided, compiled = models
     return costmodel.tune(
         NEW,
         sms=SMS,
-        trials=2,
+        trials=trials,
         on=Replay(on) if isinstance(on, Path) else on,
         prior=Prior(model=decided, compiled=compiled),
         search=SearchSettings(compiled_per_trial=compiled_per_trial),
