@@ -88,7 +88,7 @@ def read_tasks(table: pd.DataFrame) -> Iterator[Task]:
             place = list(OPERAND_BYTES).index(product.dtype)
             rates = Rates(*model.rates[model.place_of(device), place].tolist())
             terms = time_terms(product, kernels, int(sms), rates, WHOLE)
-            X = kernel_columns(product, kernels, int(sms), terms)
+            X = kernel_columns(product, kernels, int(sms), terms, sizes_known=True)
             known = np.log(model.predict(product, kernels, int(sms), device).seconds)
             yield Task(group, int(sms), kernels, X, known, np.log(on_part.warm_s.to_numpy(np.float64)))
 

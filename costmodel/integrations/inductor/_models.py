@@ -55,7 +55,8 @@ class FittedRanking:
         whole = [i for i in range(len(kernels)) if i not in split]
         known = self._known(device)
         if known:
-            seconds[whole] = self._model.predict(product, [kernels[i] for i in whole], sms, known).seconds
+            asked = [kernels[i] for i in whole]
+            seconds[whole] = self._model.predict(product, asked, sms, known, sizes_known=True).seconds
             seconds[split] = [self._decomposed(product, kernels[i].splits, sms, known) for i in split]
         return seconds
 
