@@ -42,8 +42,8 @@ _LEARNED_FROM = (
 # than many of a few; training takes a minute or two, which no search waits for (experiments/sampled_pool).
 _TAUGHT_BY = {"sm-budgets": ("wide-sm-budgets", "sampled-sm-budgets")}
 _LEARNER_OF_MANY = "committee"
-# Fits and their rows for the intervals of that learner: with a quarter of the rows they cost as much as the
-# model itself, and cover as much as with all (experiments/sampled_pool).
+# Fits and their rows for the intervals of that learner: with so few rows they take minutes, and cover as much
+# as with more (experiments/sampled_pool).
 _FOLDS, _FOLD_ROWS = 5, 25_000
 # The dataset that tells what a compiler made of the kernels of another one's families.
 _COMPILED = {"sm-budgets": "sampled-sm-budgets"}

@@ -64,6 +64,14 @@ def test_cuda_runner_keeps_the_contract(check, runner, candidates, monkeypatch: 
     check_shared(check, runner, candidates, 8, monkeypatch)
 
 
+def test_machine_code_is_told_of_what_was_built(runner: CudaRunner, candidates: list[Candidate]) -> None:
+    found = runner.machine_code(candidates)
+    measured = runner.measure(candidates, runner.platform(16))
+    for code, measurement in zip(found, measured, strict=True):
+        assert code is not None
+        assert code.registers == max(each.registers_per_thread for each in measurement.resources)
+
+
 def test_sixteen_sms_are_granted_as_asked(runner: CudaRunner) -> None:
     platform = runner.platform(16)
     assert (platform.sms_requested, platform.sms_granted, platform.isolation) == (16, 16, "green_context")

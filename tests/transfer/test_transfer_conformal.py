@@ -10,6 +10,7 @@ from costmodel.learners import Prediction, RidgeLearner
 from costmodel.learners._random import RandomLearner
 from costmodel.records import Candidate, Config, Platform, Workload, find_device
 from costmodel.transfer import make_model
+from costmodel.transfer._plan import Posterior
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._familiarity import Familiarity, group_codes, group_folds, twin_codes
 from costmodel.transfer.models._quantiles import MondrianQuantiles, Rehearsed, ShotQuantiles, rehearse
@@ -165,6 +166,19 @@ def test_a_search_is_told_the_std_of_the_model_inside() -> None:
     inside = model.model.adapt(X[:5], y[:5]).std(X)
     assert np.ptp(inside) > 0.0
     np.testing.assert_array_equal(model.adapt(X[:5], y[:5]).std(X), inside)
+
+
+def test_a_search_proposes_by_the_posterior_of_the_model_inside() -> None:
+    X, y, tasks = noisy_rows(20, 0)
+    model = Conformal(Residual(RidgeLearner()), (0,), folds=2).fit(X, y, tasks)
+    some, few = X[tasks == tasks[0]], y[tasks == tasks[0]]
+    proposed, inside = (each.propose(some[:3], few[:3]) for each in (model, model.model))
+    assert isinstance(proposed, Posterior)
+    for of_intervals, own in zip(proposed.posterior(some), inside.posterior(some), strict=True):
+        np.testing.assert_array_equal(of_intervals, own)
+    np.testing.assert_array_equal(
+        model.propose(some[:0], few[:0]).predict(some).score, model.predict(some).score
+    )
 
 
 @pytest.fixture(scope="module")
