@@ -11,7 +11,7 @@ from costmodel.collector.runners._base import CannotGoOnError, Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config
-from costmodel.records._measurement import Measurement
+from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
 from costmodel.report._progress import Progress
@@ -236,8 +236,8 @@ def _best_on_whole(sampler: ModelSampler, told: Knowledge, trials: int) -> list[
 
     They take a quarter of all trials at most: no draw of a large space holds these very kernels.
     """
-    held = [each.candidate for each in told.on_whole if sampler.space.holds(each.candidate)]
-    by_config = {each.config.config_id: each for each in held}
+    ran = [each.candidate for each in told.on_whole if each.outcome is Outcome.OK]
+    by_config = {each.config.config_id: each for each in ran if sampler.space.holds(each)}
     order = sampler.best_first([each.config for each in by_config.values()])
     return [by_config[config.config_id] for config in order[: max(1, trials // _ON_WHOLE)]]
 

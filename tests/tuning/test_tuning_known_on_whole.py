@@ -1,11 +1,12 @@
 """A search for a part of a device is told what the workload's kernels took on the whole of it."""
 
 import pytest
+from msgspec.structs import replace
 from unrecorded import Unrecorded
 
 import costmodel
 from costmodel.collector.runners._wrapped import RecordedRunner
-from costmodel.records import RecordStore
+from costmodel.records import Outcome, RecordStore
 from costmodel.search import ModelSampler
 from costmodel.testing import gpu_landscape
 from costmodel.tuning import train
@@ -71,13 +72,28 @@ def test_the_best_of_them_are_measured_first(runner, model, landscape, monkeypat
     assert {each.config_id for each in best_first[:2]} <= set(fastest[:6])
 
 
-def test_kernels_of_which_all_failed_there_tell_nothing(model, landscape):
+def failing(landscape, first: int):
+    """A device whose records of the whole are failures, but for those of the ``first`` kernels."""
+
     class Failing(Unrecorded):
-        """Its records of the whole device are failures."""
-
         def recorded(self, workload):
-            return [m for m in landscape.to_measurements(NEW) if m.platform.sms_granted == 132 and m.error]
+            whole = [m for m in landscape.to_measurements(NEW) if m.platform.sms_granted == 132]
+            failed = [replace(m, outcome=Outcome.LAUNCH_ERROR, latencies_s=(), error="no") for m in whole]
+            return [*whole[:first], *failed[first:]]
 
-    failed = costmodel.tune(NEW, sms=SMS, trials=2, on=Failing(landscape.to_measurements(NEW)), prior=model)
+    return Failing(landscape.to_measurements(NEW))
+
+
+def test_kernels_of_which_all_failed_there_tell_nothing(model, landscape):
+    failed = costmodel.tune(NEW, sms=SMS, trials=2, on=failing(landscape, 0), prior=model)
     plain = costmodel.tune(NEW, sms=SMS, trials=2, on=Unrecorded(landscape.to_measurements(NEW)), prior=model)
     assert failed.trials == plain.trials
+
+
+def test_what_failed_there_is_not_among_the_first(model, landscape):
+    runner = failing(landscape, 1)
+    told = costmodel.tune(NEW, sms=SMS, trials=8, on=runner, prior=model)
+    records = runner.recorded(told.trials[0].candidate.workload)
+    assert told.trials[0].candidate == records[0].candidate  # the only one that ran, and the rest is proposed
+    assert told.trials[1].predicted_rank is not None
+    assert len(told.trials) == 8
