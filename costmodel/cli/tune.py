@@ -350,6 +350,7 @@ def tune(
         refuse_options(
             {"--dims": dims, "--source": source, "--replay": replay, "--model": model, "--study": study}
             | {"--portfolio": portfolio, "--free-sms": free_sms, "--beside": beside, "--dispatch": dispatch}
+            | {"--runner cpu": runner is RunnerName.CPU}
         )
         if runner is RunnerName.CUDA:
             time_kernels(Path(workload), budgets_of(sms), trials, json)

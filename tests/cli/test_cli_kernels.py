@@ -91,6 +91,26 @@ copy[(5,)](x, torch.empty_like(x), 5000, BLOCK=1024)
 
 
 @pytest.mark.triton
+def test_tune_says_the_same_and_that_nothing_was_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM)
+    result = CliRunner().invoke(app, ["tune", str(file), "--sms", "16,32"], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    assert "green_context/16" in result.stdout
+    assert "green_context/32" in result.stdout
+    assert "Nothing was timed" in result.stdout
+    for wrong in (["--runner", "cpu"], ["--replay", "sm-budgets"]):
+        refused = CliRunner().invoke(app, ["tune", str(file), *wrong])
+        assert refused.exit_code != 0
+        assert "must be given of a family or workload" in str(refused.exception) + refused.output
+
+
+@pytest.mark.triton
 def test_check_orders_configs_of_the_kernels_of_a_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

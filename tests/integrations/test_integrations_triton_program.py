@@ -17,6 +17,7 @@ import torch
 from triton.runtime.jit import JITFunction
 
 from costmodel import CostModelError
+from costmodel.errors import DeviceUnavailableError
 from costmodel.integrations.triton import _ranking as ranking
 from costmodel.integrations.triton import autotune, rank_program, tune_program
 from costmodel.integrations.triton._program import first_launches
@@ -193,3 +194,10 @@ def test_a_program_times_configs_and_goes_on_with_the_best(
     best = min(timed, key=lambda each: abs(int(str(each.decisions["BLOCK"])) - 32))
     assert launched[-2:] == [best.decisions["BLOCK"]] * 2  # the first call and the second
     assert (tmp_path / "timings.jsonl").read_text().count("\n") == 2
+
+
+def test_timing_needs_a_gpu(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without a GPU")
+    with pytest.raises(DeviceUnavailableError, match="rank_program"):
+        tune_program(program(tmp_path))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import triton
 
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.integrations.triton._autotuner import autotune
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._program import ProgramLaunch, first_launches, run_answered
@@ -95,8 +95,17 @@ def tune_program(
 
     Raises:
         CostModelError: The program launches no kernel, or fails.
+        DeviceUnavailableError: There is no GPU.
     """
     from costmodel.integrations.inductor._sms import on_part  # loads torch
+
+    try:
+        current_platform()
+    except CostModelError as error:
+        raise DeviceUnavailableError(
+            "Timing the kernels of a program needs an NVIDIA GPU, but there is none here. rank_program, and "
+            "`costmodel tune` without --runner, order their configs by what is read of them."
+        ) from error
 
     found: dict[Any, tuple[RankedKernel, Callable[[ProgramLaunch], Any]]] = {}
 
