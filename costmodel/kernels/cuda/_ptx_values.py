@@ -69,10 +69,11 @@ def _two(function: Callable[[Any, Any], Any]) -> Callable[..., Known]:
 
 
 def _multiply(parts: tuple[str, ...], kind: str, given: list[Any]) -> Known:
-    """``mul`` and ``mad``, of the same width or the double one."""
-    if "hi" in parts:
-        return None
+    """``mul`` and ``mad``: the lower half of the product, the upper one of 32-bit numbers, or all of it."""
     a, b = (_read(each, kind) for each in given[:2])
+    if "hi" in parts:
+        is_wide = kind.endswith("64")
+        return None if is_wide else typed((a.astype(np.int64) * b.astype(np.int64)) >> 32, kind)
     if "wide" in parts:
         wide = "s64" if kind.endswith("32") else "s32"
         a, b = typed(a, wide), typed(b, wide)

@@ -89,7 +89,7 @@ def find_loops(kernel: PtxKernel) -> list[tuple[int, int]]:
 
 
 def _facts(counts: WarpCounts, warps: int) -> dict[str, float]:
-    """Facts of a program of so many such warps; those of threads are of the warp."""
+    """Facts of a program of so many such warps, full ones; those of threads are of the warp."""
 
     def of_all(name: str) -> float:
         return warps * counts[name]

@@ -132,7 +132,9 @@ class WarpCounts:
             self.add("masked_bytes", LANES * width)
             self.add("all_bytes", LANES * width)
             return
-        if name == "cp" and "async" in parts and "global" in parts:
+        if name == "wmma":
+            self._fragment(instruction)
+        elif name == "cp" and "async" in parts and "global" in parts:
             self._of_device("copy", addresses[-1], width, lanes, active)
             self._of_shared("store", addresses[0], width, lanes)
         elif name in ("red", "atom") and "shared" not in parts:
@@ -180,6 +182,17 @@ class WarpCounts:
         self.add(f"{of}_log_runs", count * width * np.log(distinct * width / runs))
         if of == "load":
             self.add("replicated_load_bytes", (count - distinct) * width)
+
+    def _fragment(self, instruction: PtxInstruction) -> None:
+        """Count a fragment of a matrix that a warp loads or stores together, as if banks served it evenly."""
+        kind, of = instruction.parts[:2]
+        shape = next(found for each in instruction.parts if (found := _SHAPE.fullmatch(each)))
+        m, n, k = map(int, shape.groups())
+        elements = {"a": m * k, "b": k * n}.get(of, m * n)
+        words = elements * instruction.access_bytes / LANES / (1 << _WORD)
+        self.add(f"shared_{kind}_words", words)
+        self.add("bank_turns", words)
+        self.add("guessed_accesses", "shared" not in instruction.parts)
 
     def _atomic(self, address: Known, width: int, lanes: Lanes) -> None:
         count = int(lanes.sum())
@@ -229,7 +242,7 @@ def _computing(instructions: Sequence[PtxInstruction]) -> FloatArray:
 def _counted(instruction: PtxInstruction) -> list[tuple[str, float]]:
     """What an instruction counts as."""
     name, parts = instruction.name, instruction.parts
-    if name in ("mma", "wmma", "wgmma"):
+    if name in ("mma", "wmma", "wgmma") and not {"load", "store"} & set(parts):
         return _product(name, parts)
     if name == "cp":
         waits = "wait_group" in parts

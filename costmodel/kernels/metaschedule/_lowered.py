@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import transform as s_tir
 
+from costmodel.errors import CostModelError
+from costmodel.kernels.family._base import Geometry
 from costmodel.kernels.metaschedule._shared_memory import (
     FRAGMENT_SIDE,
     PIPELINE_STAGES,
@@ -83,11 +86,34 @@ def launches_of(lowered: Any) -> tuple[KernelLaunch, ...]:
     launches = tuple(c.count(kernel) for c, kernel in zip(counters, kernels, strict=True))
     if not any(counter.dynamic for counter in counters):
         return launches
-    dynamic = map(_dynamic_shared_bytes, kernels_of(_MERGING(lowered)))
+    dynamic = _dynamic_bytes(lowered)
     return tuple(
         msgspec.structs.replace(launch, shared_bytes=launch.shared_bytes + size)
         for launch, size in zip(launches, dynamic, strict=True)
     )
+
+
+def geometry_of(lowered: Any) -> Geometry:
+    """How a lowered module with one kernel launches it.
+
+    Raises:
+        CostModelError: It has several.
+    """
+    kernels = kernels_of(lowered)
+    if len(kernels) != 1:
+        raise CostModelError(f"A program must launch one kernel to be read, but launches {len(kernels)}.")
+    counter = _Counter()
+    counter.visit(kernels[0])
+    axes = {
+        what: [[counter.extents.get(f"{what}.{axis}", 1) for axis in "xyz"]]
+        for what in ("blockIdx", "threadIdx")
+    }
+    dynamic = _dynamic_bytes(lowered) if counter.dynamic else [0]
+    return Geometry(np.array(axes["blockIdx"]), np.array(axes["threadIdx"]), np.array(dynamic))
+
+
+def _dynamic_bytes(lowered: Any) -> list[int]:
+    return list(map(_dynamic_shared_bytes, kernels_of(_MERGING(lowered))))
 
 
 def operations_of(statement: Any) -> int:

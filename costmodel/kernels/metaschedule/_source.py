@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
@@ -14,6 +14,7 @@ from costmodel.files import replacing, write_whole
 from costmodel.kernels._artifact import Built, kernel_resources
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._design_space import sample
+from costmodel.kernels._read_facts import Reading, describe_failure
 from costmodel.kernels.cuda._nvrtc import nvrtc_compiler
 from costmodel.kernels.metaschedule._tvm_start import import_tvm_for, make_target, precompile_headers
 from costmodel.reading import exists
@@ -169,3 +170,18 @@ class MetaSchedule(TvmSource):
     def build(self, candidate: Candidate, kind: TargetKind, architecture: str, folder: Path) -> Built:
         """Compile a candidate to a shared library that TVM loads."""
         return compile_candidate(open_space, candidate, kind, architecture, folder)
+
+    def read(
+        self, candidate: Candidate, kind: TargetKind, architecture: str, cache: Path | None = None
+    ) -> Reading:
+        """Read a candidate's facts in the PTX of its one kernel; nothing is kept in ``cache``."""
+        if kind != "cuda":
+            return super().read(candidate, kind, architecture, cache)
+        try:
+            from costmodel.kernels.metaschedule._read import read_program  # loads TVM
+
+            module = open_space(candidate.workload, kind).schedule(candidate.config).mod
+            compiler = partial(compile_module, target=make_target(kind, architecture))
+            return Reading(read_program(module, compiler, architecture))
+        except Exception as error:  # noqa: BLE001 (of TVM or NVRTC: the kernel stays unread)
+            return Reading(note=describe_failure(error))

@@ -1,10 +1,12 @@
 """What is read of CUDA kernels: of PTX written here, and of what NVRTC makes of the families that ship."""
 
+import numpy as np
 import pytest
 
 from costmodel import CostModelError
 from costmodel.kernels.cuda import _ptx_walk as module
-from costmodel.kernels.cuda._ptx import parse_ptx
+from costmodel.kernels.cuda._ptx import PtxInstruction, parse_ptx
+from costmodel.kernels.cuda._ptx_values import compute_lanes, typed
 from costmodel.kernels.cuda._ptx_walk import WarpPlace, WarpWalk
 from costmodel.kernels.cuda._read_ptx import find_loops
 from costmodel.kernels.cuda._source import CudaSource
@@ -155,6 +157,38 @@ def test_banks_serve_one_word_at_a_time(stride: int, turns: int) -> None:
     found = walked(SHARED, stride)
     assert found["bank_turns"] == turns + 1
     assert (found["shared_store_words"], found["shared_load_words"], found["barriers"]) == (1, 4, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "result"),
+    [
+        ("mul.hi.s32", (-7, 1431655766), -3),  # a third, rounded down
+        ("mul.hi.u32", (-1, -1), -2),
+        ("mul.wide.u32", (-1, 2), 2 * (2**32 - 1)),
+        ("mul.lo.s32", (2**30, 4), 0),
+        ("div.s32", (-7, 2), -3),
+        ("rem.s32", (-7, 2), -1),
+        ("div.u32", (-2, 2), 2**31 - 1),
+        ("shr.s32", (-8, 1), -4),
+        ("shr.u32", (-8, 1), 2**31 - 4),
+        ("bfi.b32", (5, 0, 4, 3), 80),
+        ("bfe.u32", (80, 4, 3), 5),
+        ("cvt.u64.u32", (-1,), 2**32 - 1),
+        ("cvt.s64.s32", (-1,), -1),
+        ("min.u32", (-1, 7), 7),
+        ("setp.lt.u32", (-1, 7), False),
+        ("mad.lo.s32", (3, 4, 5), 17),
+        ("selp.b32", (3, 4, True), 3),
+        ("add.f32", (3, 4), None),
+    ],
+)
+def test_whole_numbers_are_computed_as_their_types_say(
+    text: str, given: tuple[int, ...], result: int | None
+) -> None:
+    name, *parts = text.split(".")
+    lanes = [np.full(32, each) if each is True else typed(np.full(32, each), "s32") for each in given]
+    found = compute_lanes(PtxInstruction(name, tuple(parts), ()), lanes)
+    assert (None if found is None else found.tolist()) == (None if result is None else [result] * 32)
 
 
 def test_another_kernel_is_refused() -> None:
