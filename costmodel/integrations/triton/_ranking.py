@@ -129,16 +129,16 @@ def _tune(
 ) -> tuple[RankedKernel, Callable[[ProgramLaunch], Any]]:
     """Time configs of a launch and make it; return what is known of them, and what makes later ones."""
     own, open_names, configs = None, set[str](), list(launch.configs)
-    platform, kernel = current_platform(), launch.function
-    if configs:
-        kernel = launch.tuner.fn
-    else:
+    platform, tuner = current_platform(), launch.tuner
+    if not configs:
         own, _, configs = open_configs(launch, platform, cpu_threads())
         open_names = {*own.all_kwargs()}
-    key = [name for name, value in launch.arguments.items() if type(value) is int and name not in open_names]
+    sizes = [name for name, value in launch.arguments.items() if type(value) is int]
+    key = [name for name in sizes if name not in open_names] if tuner is None else tuner.keys
+    kernel = launch.function if tuner is None else tuner.fn
     tuned = autotune(configs, key, store=store, shortlist=trials)(kernel)
-    if launch.tuner is not None:  # what its author wants to be done around each run
-        tuned.pre_hook, tuned.post_hook = launch.tuner.pre_hook, launch.tuner.post_hook
+    if tuner is not None:  # what its author wants to be done around each run
+        tuned.pre_hook, tuned.post_hook = tuner.pre_hook, tuner.post_hook
 
     def given(later: ProgramLaunch) -> dict[str, Any]:
         return {name: value for name, value in later.arguments.items() if name not in open_names}
