@@ -184,6 +184,14 @@ def test_gptune_carries_the_curve_of_other_tasks_over_to_a_few_measurements() ->
     assert found.latency_s == pytest.approx(truth, rel=0.3)
 
 
+def test_gptune_takes_the_nearest_task_where_no_measurement_ran() -> None:
+    question = learnable(measured=1)
+    question.rows.loc[question.measured, "latency_s"] = np.inf
+    found = GPTune().answer(question)
+    x = question.column("log2_blocks")[question.asked]
+    assert x[found.score.argmax()] == pytest.approx(0.3, abs=0.11)
+
+
 def test_tvms_trees_learn_the_share_of_the_best_throughput() -> None:
     pytest.importorskip("xgboost")
     question = learnable(measured=0)

@@ -56,11 +56,15 @@ class _Near:
         self.centres = self.places[self.known[first]]
 
     def joined(self, measured: Positions, asked: np.intp) -> tuple[Positions, NDArray[np.intp]]:
-        """Return the rows to learn from, and the task of each: 0 is the asked one."""
+        """Return the rows to learn from, and the task of each: 0 is the asked one.
+
+        Where none of its measurements ran, 0 is the task that is described most alike.
+        """
         measured = measured[self.ran[measured]]
         distances = np.square(self.centres - self.places[asked]).sum(axis=1)
         sources = np.argsort(distances, kind="stable")[:_SOURCES]
         parts = [measured, *(self.known[self.task == source] for source in sources)]
+        parts = [part for part in parts if part.size]
         tasks = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         return np.concatenate(parts), tasks
 
