@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +134,8 @@ def relative_columns(X: FloatArray) -> NDArray[np.float16]:
     return np.clip(centred, -_LARGEST, _LARGEST).astype(np.float16)
 
 
-class ExpectedTime(NamedTuple):
+@dataclass(frozen=True, order=True)
+class ExpectedTime:
     """What a config is expected to take; nine in ten take between ``low`` and ``high``.
 
     Attributes:

@@ -127,6 +127,7 @@ def test_check_orders_configs_of_the_kernels_of_a_program(
     (kernel,) = json.loads(found.read_text())
     assert kernel["name"] == "copy"
     assert len(kernel["expected"]) == len(kernel["configs"]) > 2
+    assert all(each["low"] < each["expected"] < each["high"] for each in kernel["expected"])
     refused = costmodel("check", file, "--dims", "n=64")
     assert refused.exit_code != 0
     assert "--dims must be given of a family or workload" in str(refused.exception) + refused.output
