@@ -154,8 +154,7 @@ class PriorKnowledge:
             is_only: Whether no other is searched: then a model that is given must know its kernels.
         """
         compiled = self._known_of_compiled(space)
-        decided = self._known_of(space, is_only).told(self.on_whole)
-        return replace(decided, compiled=compiled and compiled.told(self.on_whole))
+        return replace(self._known_of(space, is_only), on_whole=self.on_whole, compiled=compiled)
 
     def _known_of_compiled(self, space: SearchSpace) -> Knowledge | None:
         """What is known of compiled kernels of a space, if it is of a device with such machine code."""

@@ -60,23 +60,18 @@ class Knowledge:
     on_whole: Sequence[Measurement] = ()
     compiled: "Knowledge | None" = None
 
-    def told(self, on_whole: Sequence[Measurement]) -> "Knowledge":
-        """Return this knowledge with what was measured on the whole device, if it is a model and any ran."""
-        if self.model is None or all(each.outcome is not Outcome.OK for each in on_whole):
-            return self
-        told = f"told {len(on_whole)} kernels of this one on the whole device"
-        facts = {**self.facts, "trained_on": f"{self.facts['trained_on']}, {told}"}
-        return replace(self, on_whole=on_whole, facts=facts)
+    def told_of_whole(self, space: "SearchSpace") -> TransferModel | None:
+        """Return the model for a space in its columns, told of what was measured on the whole device.
 
-    def model_for(self, space: "SearchSpace") -> TransferModel | None:
-        """Return the model for a space in its columns, told of what was measured on the whole device."""
+        None if nothing of the space ran there, or the model cannot be told.
+        """
         measured = [each for each in self.on_whole if space.holds(each.candidate)]
         model = self.model.model if isinstance(self.model, Conformal) else self.model
         columns = [_BY_NAME.get(name) for name in self.columns or ()]
         known = [column for column in columns if column is not None]
         ran = any(each.outcome is Outcome.OK for each in measured)
         if not ran or not isinstance(model, Residual) or len(known) < len(columns):
-            return self.model
+            return None
         there = space.on(measured[0].platform)
         X = there.features([each.candidate.config for each in measured])[:, 0]
         return KnownOnWhole(model, known, X, np.array([each.latency_s for each in measured]))

@@ -158,14 +158,14 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
     samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
     known_best = known.best_recorded(spaces.values(), platforms)
-    for name, sampler in samplers.items():
-        known_best += _best_on_whole(sampler, told[name], request.trials)
+    on_whole = [each for name, space in spaces.items() for each in _best_on_whole(request, space, told[name])]
     read, expected = [], []
     if not replayed:
         drawn = platforms, request.trials, request.settings.seed
         read = read_first(source_to_read(subject.family, asked, told), asked, *drawn)
         expected = expect_first(spaces, asked, *drawn)
-    searches = _run_searches(runner, list(samplers.values()), request, expected, [*known_best, *read])
+    behind = [*known_best, *on_whole, *read]
+    searches = _run_searches(runner, list(samplers.values()), request, expected, behind)
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
@@ -187,6 +187,8 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     remarks = [*runner.remarks]
     if read:
         remarks.append(f"{len(read)} configs went first because of what was read of the kernel.")
+    if on_whole:
+        remarks.append(f"First came the best of what the whole device ran before: {len(on_whole)} trials.")
     if expected:
         remarks.append(f"{len(expected)} kernels went first because the model of products puts them first.")
     return TuneResult(result, ranges, most, free, curves, left_out, tuple(remarks), searches)
@@ -231,22 +233,28 @@ def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform])
     ]
 
 
-def _best_on_whole(sampler: ModelSampler, told: Knowledge, trials: int) -> list[Candidate]:
-    """The best of what was measured on the whole device, as the model expects them here.
+def _best_on_whole(request: _Request, space: SearchSpace, told: Knowledge) -> list[Candidate]:
+    """The best of what was measured on the whole device, as a model that is told of it expects them here.
 
-    They take a quarter of all trials at most: no draw of a large space holds these very kernels.
+    They take a quarter of all trials, and the search goes on by the model alone, which is not misled where
+    those kernels are no good ones (experiments/sampled_pool).
     """
+    space = space.in_columns(told.columns)
+    model = told.told_of_whole(space)
+    if model is None:
+        return []
     ran = [each.candidate for each in told.on_whole if each.outcome is Outcome.OK]
-    by_config = {each.config.config_id: each for each in ran if sampler.space.holds(each)}
-    order = sampler.best_first([each.config for each in by_config.values()])
-    return [by_config[config.config_id] for config in order[: max(1, trials // _ON_WHOLE)]]
+    by_config = {each.config.config_id: each for each in ran if space.holds(each)}
+    order = _sampler(request, space, replace(told, model=model)).best_first(
+        [each.config for each in by_config.values()]
+    )
+    return [by_config[config.config_id] for config in order[: max(1, request.trials // _ON_WHOLE)]]
 
 
 def _sampler(request: _Request, space: SearchSpace, told: Knowledge) -> ModelSampler:
-    space = space.in_columns(told.columns)
     return ModelSampler(
-        space,
-        told.model_for(space),
+        space.in_columns(told.columns),
+        told.model,
         objective=request.goal.objective_for(space.platforms),
         goal=request.goal.kind,
         knowledge=told.facts,
