@@ -3,7 +3,7 @@
 Whatever can go wrong with a file that nobody vouches for becomes one ``CostModelError``, which names the
 file, the place in it, what it looks like instead, and what to do. Readers elsewhere call ``read_json``,
 ``read_toml``, ``read_text``, ``read_bytes``, ``read_lines`` or ``read_arrays``, take an open file from
-``open_unpacked`` or a database from ``open_database``, and put decoders of their own into ``refusing``.
+``open_unpacked`` or a database from ``open_sqlite``, and put decoders of their own into ``refusing``.
 """
 
 import codecs
@@ -167,7 +167,7 @@ def open_unpacked(path: Path) -> Iterator[tuple[Stream, bool]]:
 
 
 @contextmanager
-def open_database(path: Path) -> "Iterator[sqlite3.Connection | None]":
+def open_sqlite(path: Path) -> "Iterator[sqlite3.Connection | None]":
     """Open an SQLite database to read its tables. Use it in ``refusing``.
 
     It is not written, locked or recovered, texts that are no UTF-8 are mended, and its schema may call only

@@ -177,8 +177,8 @@ def test_each_dataset_is_in_one_of_two_wheels_and_found_there() -> None:
     assert all(larger[name] == f"{LARGER_DATASETS}/{name}" for name in names(larger))
     in_wheels = sorted([*names(package), *names(larger)])
     folders = {folder.parent.name for folder in (root / "datasets").glob("*/README.md")}
-    # Traces and products are for experiments and pages of the documentation; nothing loads them by name.
-    assert in_wheels == sorted(folders - {"traces", "products-sm-budgets"})
+    # Traces are for experiments and pages of the documentation; nothing loads them by name.
+    assert in_wheels == sorted(folders - {"traces"})
 
 
 def test_both_distributions_have_one_version() -> None:

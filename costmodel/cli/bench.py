@@ -21,7 +21,7 @@ TrackOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
-        help="rank, latency, budget, device, few or harm. Repeatable.",
+        help="`rank`, `latency`, `budget`, `device`, `few` or `harm`. Repeatable.",
         show_default="all",
     ),
 ]

@@ -24,7 +24,7 @@ from costmodel.planner.graphs._trace_events import (
     Trace,
     make_event,
 )
-from costmodel.reading import open_database, refusing
+from costmodel.reading import open_sqlite, refusing
 
 if TYPE_CHECKING:
     import sqlite3
@@ -39,7 +39,7 @@ def read_database(path: Path) -> Trace | None:
     Raises:
         CostModelError: It is damaged, or none of those that are known.
     """
-    with refusing(path, "a database of a profiler", _REMEDY), open_database(path) as connection:
+    with refusing(path, "a database of a profiler", _REMEDY), open_sqlite(path) as connection:
         if connection is None:
             return None
         tables = _Tables(connection)
