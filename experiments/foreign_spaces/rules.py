@@ -20,10 +20,13 @@ from costmodel.transfer.models._source_mixture import SourceMixture
 
 
 class OnePrior(SourceMixture):
-    """The sources akin are the prior, whatever is measured."""
+    """The sources akin are the prior, whatever is measured, and from the first measurement on."""
 
     def adapt(self, X: FloatArray, y: FloatArray) -> Calibrated:  # type: ignore[override]
         return Calibrated(self._prior, self._kernel, X, y, noise=self.noise)
+
+    def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
+        return self.adapt(X, y) if y.size else self
 
 
 class ColumnsAlike(OnePrior):

@@ -53,6 +53,7 @@ def needed(folder: Path) -> list[str]:
         "foreign_spaces": ["data"],
         "kernel_tuner": ["data", "--out", "o"],
         "placement": ["data"],
+        "source_choice": ["data"],
         "live_search": ["--json", "r", "--out", "o", "--model", "m"],
         "transfer": ["--out", "o"],
         "search_on_replay": ["--out", "o"],

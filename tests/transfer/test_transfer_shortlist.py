@@ -126,6 +126,17 @@ def without(X, y, tasks, task):
     return (X[known], y[known], tasks[known]), (X[~known], y[~known])
 
 
+def searched(model, X, y, *, near):
+    """Positions of what a search by the best score measures until one is so near to the best."""
+    seen: list[int] = []
+    while not seen or y[seen].min() > near * y.min():
+        left = np.setdiff1d(np.arange(len(y)), seen)
+        if not left.size:
+            break
+        seen.append(int(left[np.argmax(model.propose(X[seen], y[seen]).predict(X[left]).score)]))
+    return seen
+
+
 def test_sources_of_the_same_architecture_are_believed() -> None:
     sources, (X, y) = without(*family(), 3)
     akin = SourceMixture((0, 1), (1,)).fit(*sources).predict(X).score
@@ -172,15 +183,41 @@ def test_measurements_tell_which_prior_is_right() -> None:
     sources, (X, y) = without(*family(), 3)
     adapted = SourceMixture((0,), mixing=0.0, bandwidth=np.inf).fit(*sources).adapt(X[::6], y[::6])
     # The mean of those akin, which are all here, the mean over all, and tasks 0, 1, 2, 4 and 5.
-    assert adapted.share.sum() == pytest.approx(1.0)
-    assert adapted.share[[3, 6]].sum() > 0.9
+    assert adapted.informed.share.sum() == pytest.approx(1.0)
+    assert adapted.informed.share[[3, 6]].sum() > 0.9
+    assert adapted.weight > 0.9
     mean, covariance = adapted.posterior(X)
     np.testing.assert_allclose(adapted.predict(X).score, -mean)
     np.testing.assert_allclose(adapted.std(X) ** 2, np.diag(covariance) + 0.02**2)
     # After one measurement nobody is refuted, and where the sources disagree nobody is sure.
     unsure = SourceMixture((0,), mixing=0.0, bandwidth=np.inf).fit(*sources).adapt(X[:1], y[:1])
-    np.testing.assert_allclose(unsure.share, [0.5, *[0.5 / 6] * 6])
+    np.testing.assert_allclose(unsure.informed.share, [0.25, 0.5, *[0.25 / 5] * 5])
+    assert unsure.weight == pytest.approx(0.8)
     assert (unsure.std(X)[1:] > adapted.std(X)[1:]).mean() > 0.9
+
+
+def test_a_search_begins_with_those_akin_and_then_the_mean_over_all() -> None:
+    sources, (X, y) = without(*family(), 3)
+    model = SourceMixture((0, 1), (1,)).fit(*sources)
+    mean = np.mean([np.log(each.min() / each) for each in np.split(sources[1], 5)], axis=0)
+    measured = searched(model, X, y, near=0.0)
+    assert measured[0] == np.argmax(model.predict(X).score)
+    assert set(measured) == set(range(60))
+    best_first = np.argsort(-mean, kind="stable")
+    assert measured[1:5] == best_first[~np.isin(best_first, measured[:1])][:4].tolist()
+
+
+def test_a_search_leaves_sources_that_disappoint() -> None:
+    (X_sources, y_sources, tasks), (X, y) = without(*family(), 3)
+    noise = np.random.default_rng(0).permutation(y_sources)
+    doubting = SourceMixture((0,)).fit(X_sources, noise, tasks)
+    believing = SourceMixture((0,), doubt=1e-12).fit(X_sources, noise, tasks)
+    adapted = [model.adapt(X[::3], y[::3]) for model in (doubting, believing)]
+    assert adapted[0].weight < 0.2
+    assert adapted[1].weight > 0.99
+    unseen = np.arange(60) % 3 > 0
+    told = [np.corrcoef(each.predict(X[unseen]).score, -np.log(y[unseen]))[0, 1] for each in adapted]
+    assert told[0] > told[1]
 
 
 def test_who_is_a_belief() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from costmodel.arrays import FloatArray
 from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
-from costmodel.transfer._base import check_measured
+from costmodel.transfer._base import Predictor, check_measured
 from costmodel.transfer.models._known_covariance import KnownCovariance
+from costmodel.transfer.models._quantiles import std_of
 
 _BLOCK = 128  # rows whose covariance is worked out at once, where only its diagonal is wanted
 
@@ -255,3 +256,65 @@ class SeveralPriors(Calibrated):
 
 def _column(i: int) -> Callable[[FloatArray], FloatArray]:
     return lambda A: A[:, i]
+
+
+class Mixture:
+    """Two predictors of one task, in proportion.
+
+    Args:
+        informed: The predictor that transfers.
+        ignorant: The one that does not.
+        weight: Share of the first in the mean of log latency.
+    """
+
+    def __init__(self, informed: Predictor, ignorant: Predictor, weight: float) -> None:
+        self.informed = informed
+        self.ignorant = ignorant
+        self.weight = weight
+
+    def predict(self, X: FloatArray) -> Prediction:
+        """The mean of both log latencies; the score is -log latency."""
+        both = self.informed.predict(X), self.ignorant.predict(X)
+        score = self.weight * both[0].score + (1.0 - self.weight) * both[1].score
+        return Prediction(score, None if both[0].latency_s is None else np.exp(-score))
+
+    def std(self, X: FloatArray) -> FloatArray:
+        """``(n,)`` standard deviation of the mixture's log latency, disagreement included."""
+        w = self.weight
+        apart = self.informed.predict(X).score - self.ignorant.predict(X).score
+        informed, ignorant = std_of(self.informed, X), std_of(self.ignorant, X)
+        return np.asarray(np.sqrt(w * informed**2 + (1 - w) * ignorant**2 + w * (1 - w) * apart**2))
+
+
+class JointMixture(Mixture):
+    """Two posteriors of one task of which one is right, in proportion to how well each foretold it.
+
+    Args:
+        informed: The posterior that transfers.
+        ignorant: The one that does not.
+        share: Probability of the first before anything is measured.
+    """
+
+    informed: Calibrated
+    ignorant: Calibrated
+
+    def __init__(self, informed: Calibrated, ignorant: Calibrated, share: float) -> None:
+        evidence = np.array([informed.log_evidence(), ignorant.log_evidence()])
+        odds = np.log([share, 1.0 - share]) + evidence
+        self._log_evidence = float(np.logaddexp(*odds))
+        super().__init__(informed, ignorant, float(np.exp(odds[0] - self._log_evidence)))
+
+    def posterior(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Joint posterior of the log latencies; what the two disagree on is uncertain."""
+        w, both = self.weight, (self.informed.posterior(X), self.ignorant.posterior(X))
+        apart = both[0][0] - both[1][0]
+        mean, covariance = (w * one + (1 - w) * other for one, other in zip(*both, strict=True))
+        return mean, covariance + w * (1 - w) * np.outer(apart, apart)
+
+    def log_evidence(self) -> float:
+        """Log density of the measurements' log latencies, see ``Calibrated``: the mean over the two."""
+        return self._log_evidence
+
+    def level_surprise(self) -> float:
+        """How wrong the predicted level was, see ``Calibrated``; neither of the two tells one."""
+        return 0.0

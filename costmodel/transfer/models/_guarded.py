@@ -14,8 +14,8 @@ from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import Predictor, StorableModel, TransferModel, check_measured
 from costmodel.transfer._plan import rank_correlation
 from costmodel.transfer.models._alone import Alone, Proposal, transfer_turns
+from costmodel.transfer.models._calibrated import Mixture
 from costmodel.transfer.models._familiarity import Codes, Familiarity, group_codes, group_folds
-from costmodel.transfer.models._quantiles import std_of
 from costmodel.transfer.models._residual import FromScratch
 
 # The best configs of 184 tasks of an H100 took 1 to 20 times their lower bound, and 4 times in the median;
@@ -234,31 +234,3 @@ class Guarded(StorableModel):
         surprise, doubt = predictor.level_surprise(), self.level_doubt
         level = np.log(doubt) - 0.5 * surprise**2 * (1.0 - doubt**-2.0)
         return float(predictor.log_evidence() + (level if surprise else 0.0))
-
-
-class Mixture:
-    """Two predictors of one task, in proportion.
-
-    Args:
-        informed: The predictor that transfers.
-        ignorant: The one that does not.
-        weight: Share of the first in the mean of log latency.
-    """
-
-    def __init__(self, informed: Predictor, ignorant: Predictor, weight: float) -> None:
-        self.informed = informed
-        self.ignorant = ignorant
-        self.weight = weight
-
-    def predict(self, X: FloatArray) -> Prediction:
-        """The mean of both log latencies; the score is -log latency."""
-        both = self.informed.predict(X), self.ignorant.predict(X)
-        score = self.weight * both[0].score + (1.0 - self.weight) * both[1].score
-        return Prediction(score, None if both[0].latency_s is None else np.exp(-score))
-
-    def std(self, X: FloatArray) -> FloatArray:
-        """``(n,)`` standard deviation of the mixture's log latency, disagreement included."""
-        w = self.weight
-        apart = self.informed.predict(X).score - self.ignorant.predict(X).score
-        informed, ignorant = std_of(self.informed, X), std_of(self.ignorant, X)
-        return np.asarray(np.sqrt(w * informed**2 + (1 - w) * ignorant**2 + w * (1 - w) * apart**2))
