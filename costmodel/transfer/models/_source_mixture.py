@@ -189,7 +189,7 @@ class SourceMixture(StorableModel):
         """Positions of the ``sources`` nearest sources to the task of the first row, nearest first."""
         everyone = self._weights(X[:1])[0][0]
         likely = np.argsort(-everyone, kind="stable")[: self.sources]
-        return likely[everyone[likely] > 0.0]
+        return np.asarray(likely[everyone[likely] > 0.0])
 
     def _prior(self, X: FloatArray) -> FloatArray:
         _, akin, place = self._weights(X)
