@@ -110,7 +110,9 @@ def _is_model(source: KnowledgeSource) -> bool:
     return isinstance(source, Model)
 
 
-def kernel_of(runner: Any, tuning_options: Any, device: Device | str | None, sms: int | None) -> TunedKernel:
+def tuned_kernel(
+    runner: Any, tuning_options: Any, device: Device | str | None, sms: int | None
+) -> TunedKernel:
     """Return the kernel of a tuning session, on the device of its runner.
 
     Args:

@@ -18,8 +18,8 @@ from costmodel.integrations.kernel_tuner._knowledge import (
     KnowledgeSource,
     allowed_configs,
     gather_knowledge,
-    kernel_of,
     list_sources,
+    tuned_kernel,
 )
 from costmodel.integrations.kernel_tuner._space import LISTED_PLACE, ListedSpace
 from costmodel.printable import make_printable
@@ -134,7 +134,7 @@ class CostModelStrategy:
     def sampler(self, searchspace: Any, runner: Any, tuning_options: Any) -> ModelSampler:
         """Return the sampler that proposes the configs of a session, before any measurement."""
         seed = self.seed if self.seed is not None else tuning_options.seed or 0
-        kernel = kernel_of(runner, tuning_options, self.device, self.sms)
+        kernel = tuned_kernel(runner, tuning_options, self.device, self.sms)
         learned = gather_knowledge(
             self.learn_from,
             kernel,
