@@ -19,6 +19,7 @@ from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
 from costmodel.benchmark.entries._nearest_shape import NearestShape
 from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule
+from costmodel.errors import CostModelError
 from costmodel.files import write_json
 from costmodel.products._choose import is_usual
 from costmodel.products._core import Rates
@@ -132,7 +133,7 @@ def _rules(measured: Measured) -> Iterator[tuple[str, Rule]]:
     yield from RULES.items()
     try:
         yield "nvMatmulHeuristics", NvMatmulHeuristics()
-    except (ImportError, OSError) as error:
+    except (CostModelError, OSError) as error:
         say(f"nvMatmulHeuristics is left out: {error}")
     yield "nearest shape", _Nearest(measured)
 

@@ -2,13 +2,14 @@
 
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from costmodel.benchmark._entry import shipped_entries
+from costmodel.benchmark._entry import open_entry, shipped_entries
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries import _product_rules as rules
 from costmodel.benchmark.entries._gptune import GPTune
@@ -18,6 +19,7 @@ from costmodel.benchmark.entries._products import ProductRule, nearest_known
 from costmodel.benchmark.entries._trees import TvmTrees
 from costmodel.benchmark.entries._wavetune import WaveTune, fit_bilinear
 from costmodel.columns import Column
+from costmodel.errors import CostModelError
 from costmodel.products import Kernel, Product
 
 pytestmark = pytest.mark.white_box
@@ -102,6 +104,12 @@ def test_a_rule_answers_by_task_and_puts_last_what_it_does_not_know() -> None:
     assert not entry.can_answer(ask("operators", rows, {"x": np.zeros(len(rows))}))
     told = rows.assign(role="known", latency_s=np.arange(len(rows))[::-1])
     assert chosen(nearest_known(ask("products", told, {"x": np.zeros(len(rows))})), 32) == [SMALL]
+
+
+@pytest.mark.skipif(find_spec("nvMatmulHeuristics") is not None, reason="NVIDIA's library is installed")
+def test_an_entry_whose_library_is_not_installed_says_what_to_install() -> None:
+    with pytest.raises(CostModelError, match="pip install nvidia-matmul-heuristics"):
+        open_entry("nvmatmul").answer(learnable(measured=0))
 
 
 def test_bilinear_weights_are_those_that_made_the_latencies() -> None:

@@ -10,6 +10,7 @@ from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.benchmark.entries._learner import LearnerEntry
 from costmodel.learners._base import Prediction
+from costmodel.learners.trees._boosted_trees import import_xgboost
 from costmodel.transfer._read_ranker import relative_columns
 
 _LATER = ("ir", "compiled")
@@ -41,8 +42,7 @@ class ReadTrees(BenchEntry):
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Minus the log of the latency over the task's mean; what was not read comes last."""
-        import xgboost
-
+        xgboost = import_xgboost(f"The entry {self.name}")
         X, y = _relative(question)
         known = question.known[np.isfinite(y[question.known]) & ~np.isnan(X[question.known, 0])]
         kernel = question.rows["kind"].iloc[known]
@@ -66,8 +66,7 @@ class ProductTrees(BenchEntry):
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Seconds."""
-        import xgboost
-
+        xgboost = import_xgboost(f"The entry {self.name}")
         known, latency_s = question.known, question.latency_s
         analytic = np.log(2.0) * question.column("product/total")
         best = pd.Series(latency_s[known]).groupby(question.tasks[known]).transform("min").to_numpy()

@@ -6,6 +6,7 @@ counts as drawn at random.
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
+from costmodel.errors import CostModelError
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product
 
 Rule = Callable[[Product, Sequence[Kernel], int], FloatArray]
@@ -193,11 +195,17 @@ class NvMatmulHeuristics:
     """Run times that nvidia-matmul-heuristics expects of Triton's kernels; it takes no number of SMs.
 
     Raises:
-        ImportError: It is not installed.
+        CostModelError: It is not installed.
     """
 
     def __init__(self) -> None:
-        import nvMatmulHeuristics
+        try:
+            import nvMatmulHeuristics
+        except ImportError:
+            raise CostModelError(
+                "The rule of nvMatmulHeuristics needs NVIDIA's library, which is not installed: run "
+                f"`{sys.executable} -m pip install nvidia-matmul-heuristics`."
+            ) from None
 
         self._layouts = nvMatmulHeuristics.NvMatmulHeuristicsMatmulLayout
         self._library = nvMatmulHeuristics.NvMatmulHeuristicsInterfaceEx(

@@ -9,6 +9,7 @@ from costmodel.arrays import FloatArray
 from costmodel.benchmark._entry import BenchEntry
 from costmodel.benchmark._question import BenchQuestion
 from costmodel.learners._base import Prediction
+from costmodel.learners.trees._boosted_trees import import_xgboost
 
 _SETTINGS: dict[str, Any] = {
     "tree_method": "hist",
@@ -47,8 +48,7 @@ class RawTrees(BenchEntry):
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """Fit to what ran, and predict."""
-        import xgboost
-
+        xgboost = import_xgboost(f"The entry {self.name}")
         X, known = self._seen(question), question.known
         known = known[np.isfinite(question.latency_s[known])]
         data = xgboost.QuantileDMatrix(X[known], np.log(question.latency_s[known]), nthread=1)
@@ -82,8 +82,7 @@ class TvmTrees(BenchEntry):
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
         """The share of the best throughput; failures have none."""
-        import xgboost
-
+        xgboost = import_xgboost(f"The entry {self.name}")
         X, known = self._seen(question), question.known
         score = 1.0 / question.latency_s[known]
         score /= pd.Series(score).groupby(question.tasks[known]).transform("max").to_numpy()
