@@ -29,8 +29,9 @@ def ask(name: str, latency_s: np.ndarray, features: dict[str, np.ndarray]) -> Be
 
 
 def test_utilisation_falls_with_few_waves() -> None:
-    output = torch.tensor([[0.0, 0.0], [0.0, 0.0], [9.0, -9.0]])
-    assert utilisation(output, torch.tensor([1.0, 2.0, 4.0])).tolist() == pytest.approx([1e-3, 0.25, 1e-3])
+    output = torch.tensor([[0.0, 0.0], [0.0, 0.0], [-30.0, 0.0], [30.0, 0.0]])
+    found = utilisation(output, torch.tensor([1.0, 2.0, 1.0, 4.0]))
+    assert found.tolist() == pytest.approx([0.25, 0.375, 0.5, 0.375])
 
 
 def test_the_loss_is_the_symmetric_relative_error() -> None:

@@ -12,11 +12,11 @@ from costmodel.learners._base import Prediction
 from costmodel.learners._scaler import Scaler
 
 _WIDTH, _RATE = 128, 3e-3
-_LEAST = 1e-3  # utilisation
+_LEAST = 1e-6  # utilisation
 
 
 class NeuSight(BenchEntry):
-    """Seconds = roofline of whole waves / (gamma - alpha / waves), both from a network on a sigmoid.
+    """Seconds = roofline of whole waves / utilisation, whose two numbers a network tells.
 
     Args:
         steps: Batches that the network is trained on.
@@ -24,10 +24,11 @@ class NeuSight(BenchEntry):
 
     name, seeds, is_extra = "neusight", 2, True
     about = (
-        "Roofline of the waves / utilisation, where utilisation = sigmoid(g) - sigmoid(a) / waves and a "
-        "network tells g and a from the flops and bytes of a tile over the rates of an SM (NeuSight, Lee et "
-        "al., ASPLOS 2025, section 4; needs torch). One network that is told the kind of operator, where the "
-        "paper has one for each; tiles and waves are those of the kernel, and SMs those granted."
+        "Roofline of the waves / utilisation, where utilisation = s(g) (1 - s(a) / waves), s is a sigmoid "
+        "and a network tells g and a from the flops and bytes of a tile over the rates of an SM (NeuSight, "
+        "Lee et al., ASPLOS 2025, section 4; needs torch). The paper has s(g) - s(a) / waves, which may fall "
+        "below 0, and a network for each kind of operator, which this one is told; tiles and waves are the "
+        "kernel's."
     )
 
     def __init__(self, steps: int = 1500) -> None:
@@ -64,9 +65,9 @@ def symmetric_error(output: Any, log_ratio: Any, waves: Any) -> Any:
 
 
 def utilisation(output: Any, waves: Any) -> Any:
-    """Return ``(b,)`` sigmoid(gamma) - sigmoid(alpha) / waves of ``(b, 2)`` outputs alpha and gamma."""
+    """Return ``(b,)`` sigmoid(gamma) (1 - sigmoid(alpha) / waves) of ``(b, 2)`` outputs alpha and gamma."""
     alpha, gamma = output.sigmoid().unbind(1)
-    return (gamma - alpha / waves).clamp_min(_LEAST)
+    return (gamma * (1.0 - alpha / waves)).clamp_min(_LEAST)
 
 
 def _waves(question: BenchQuestion) -> FloatArray:
