@@ -49,6 +49,21 @@ class BenchEntry(ABC):
         """
 
 
+def check_interval(where: str, answer: Prediction) -> None:
+    """Check that the ends of intervals are both told, and in order.
+
+    Raises:
+        CostModelError: One is not, or they are not.
+    """
+    low_s, high_s = answer.low_s, answer.high_s
+    if (low_s is None) != (high_s is None):
+        raise CostModelError(f"{where}: low_s and high_s must be given together, but one is missing.")
+    if low_s is not None and high_s is not None and (wrong := int((low_s > high_s).sum())):
+        raise CostModelError(
+            f"{where}: low_s must not be above high_s, but is in {wrong} of {low_s.size} rows."
+        )
+
+
 @cache
 def shipped_entries() -> dict[str, BenchEntry]:
     """Return the entries of this package by name, in the order of the table, extra ones too."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from costmodel.benchmark._entry import BenchEntry, open_entry, shipped_entries
+from costmodel.benchmark._entry import BenchEntry, check_interval, open_entry, shipped_entries
 from costmodel.benchmark._pose import pose
 from costmodel.benchmark._question import SALT, Posed
 from costmodel.benchmark._scores import SCORES, Judged, judge_answer
@@ -59,8 +59,8 @@ def run_benchmark(
     chosen = tracks_of(tracks)
     asked = list(dict.fromkeys(name for track in chosen for name in TRACKS[track].questions))
     by_default = [entry for entry in shipped_entries().values() if not entry.is_extra]
-    judges = [_open(each, salt) for each in entries] or by_default
-    known = {entry.name for entry in judges}
+    judges = [_open(each, salt, asked) for each in entries] or by_default
+    known = _names(judges)
     added = dict.fromkeys([*map(baseline_of, asked), _ALONE])
     judges = [*(open_entry(name) for name in added if name not in known), *judges]
     running = _Running(salt, seeds)
@@ -72,11 +72,39 @@ def run_benchmark(
     return BenchRun(ScoreSheet(salt, running.data, running.digests, about, lines), running.seconds)
 
 
-def _open(entry: "str | Path | BenchEntry", salt: str) -> BenchEntry:
+def _names(entries: Sequence[BenchEntry]) -> set[str]:
+    """Names of the entries, by which they are told apart.
+
+    Raises:
+        CostModelError: Two have one, or an entry has that of another that comes with the benchmark.
+    """
+    found, shipped = dict[str, BenchEntry](), shipped_entries()
+    for entry in entries:
+        if entry.name in found or shipped.get(entry.name, entry) is not entry:
+            raise CostModelError(
+                f"Each entry must have a name of its own, but {entry.name} is that of another one. Name each "
+                "once, and rename a file of predictions: its entry is called as the file."
+            )
+        found[entry.name] = entry
+    return {*found}
+
+
+def _open(entry: "str | Path | BenchEntry", salt: str, asked: Sequence[str]) -> BenchEntry:
+    """Open an entry.
+
+    Raises:
+        CostModelError: There is none, or it is a file that answers nothing that is asked.
+    """
     if isinstance(entry, BenchEntry):
         return entry
     if isinstance(entry, Path) or "/" in entry or "." in entry or exists(Path(entry)):
-        return open_submission(Path(entry), salt)
+        submission = open_submission(Path(entry), salt)
+        if not set(asked) & set(submission.questions):
+            raise CostModelError(
+                f"{entry} must answer a question of the tracks, {', '.join(asked)}, but answers "
+                f"{', '.join(submission.questions)}. Name its track by --track."
+            )
+        return submission
     return open_entry(entry)
 
 
@@ -169,3 +197,4 @@ def _check(entry: BenchEntry, answer: Prediction, asked: int) -> None:
                 f"The {name} of an answer must be {asked} finite numbers, seconds above 0, but {entry.name} "
                 f"gave {values.shape} with {int((~np.isfinite(values)).sum())} that are not finite."
             )
+    check_interval(entry.name, answer)

@@ -8,13 +8,15 @@ answered whole or not at all. A seed, if several runs are to be judged, is a col
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from costmodel.benchmark._entry import BenchEntry
+from costmodel.arrays import FloatArray
+from costmodel.benchmark._entry import BenchEntry, check_interval
 from costmodel.benchmark._pose import QUESTIONS, name_rows, pose
 from costmodel.benchmark._question import ASKED, SALT, AnswerKey, BenchQuestion
 from costmodel.benchmark._tracks import TRACKS, tracks_of
@@ -23,11 +25,12 @@ from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
 from costmodel.files import replacing, write_json
 from costmodel.learners._base import Prediction
-from costmodel.reading import refusing
+from costmodel.reading import read_bytes, refusing
 from costmodel.transfer.prediction._model import Model, load_model
 
+_WHAT = "a file of predictions"
 _SECONDS = ("latency_s", "low_s", "high_s")
-_REMEDY = "See docs/benchmark.md for its columns."
+_REMEDY = "See docs/how-to/enter-the-benchmark.md for its columns."
 _TOO_GOOD = 1e-3  # median relative error: repeats of one kernel differ by more
 _LEAST_TASKS = 20  # of which no model chooses the best of each
 
@@ -148,7 +151,12 @@ def open_submission(path: Path, salt: str = SALT) -> "SubmittedPredictions | Sub
     """
     if path.suffix in (".parquet", ".csv"):
         return SubmittedPredictions(path, salt)
-    return SubmittedModel(path, salt)
+    try:
+        return SubmittedModel(path, salt)
+    except CostModelError as error:
+        raise CostModelError(
+            f"{error} (The name of a file of predictions ends in .parquet or .csv.)"
+        ) from error
 
 
 class SubmittedPredictions(BenchEntry):
@@ -169,8 +177,8 @@ class SubmittedPredictions(BenchEntry):
         self._answers: dict[str, list[Prediction]] = {}
         for name, rows in _read_predictions(path).groupby("question"):
             posed = pose(str(name), salt)
-            each = [run for _, run in rows.groupby("seed")] if "seed" in rows else [rows]
-            self._answers[str(name)] = [_answer(path, posed.question, posed.key, run) for run in each]
+            runs = _runs(f"{path}, question {name}", rows)
+            self._answers[str(name)] = [_answer(path, posed.question, posed.key, run) for run in runs]
         self.seeds = max(map(len, self._answers.values()))
 
     @property
@@ -235,20 +243,38 @@ def _refuse_seen(path: Path, model: Model, question: BenchQuestion) -> None:
 
 
 def _read_predictions(path: Path) -> pd.DataFrame:
-    with refusing(path, "a file of predictions", _REMEDY):
+    content = BytesIO(read_bytes(path, _WHAT, remedy=_REMEDY))
+    with refusing(path, _WHAT, _REMEDY):
         read: Any = pd.read_parquet if path.suffix == ".parquet" else pd.read_csv
-        rows: pd.DataFrame = read(path)
-        missing = {"question", "id", "score"} - set(rows)
-        if missing:
-            raise ValueError(f"the column {min(missing)} is missing")
-        if rows.empty:
-            raise ValueError("there is no row")
-        rows = rows.astype({"question": str, "id": str})
+        rows: pd.DataFrame = read(content)
+    if missing := sorted({"question", "id", "score"} - set(rows)):
+        raise CostModelError(f"{path} must be {_WHAT}, but the column {missing[0]} is missing. {_REMEDY}")
+    if rows.empty:
+        raise CostModelError(f"{path} must be {_WHAT}, but there is no row. {_REMEDY}")
+    rows = rows.astype({"question": str, "id": str})
     if unknown := sorted(set(rows["question"]) - set(QUESTIONS)):
         raise CostModelError(
             f"{path}: a question must be one of {', '.join(QUESTIONS)}, but got {unknown[0]!r}. {_REMEDY}"
         )
     return rows
+
+
+def _runs(where: str, rows: pd.DataFrame) -> "list[pd.DataFrame]":
+    """The rows of each run, by seed.
+
+    Raises:
+        CostModelError: Seeds are not the numbers of runs.
+    """
+    if "seed" not in rows:
+        return [rows]
+    seeds = pd.to_numeric(rows["seed"], errors="coerce")
+    found = sorted(set(seeds.dropna()))
+    if seeds.isna().any() or found != list(range(len(found))):
+        told = ", ".join(map(str, rows["seed"].drop_duplicates().head(5)))
+        raise CostModelError(
+            f"{where}: seed must number the runs 0, 1, 2 and so on, in every row, but got {told}. {_REMEDY}"
+        )
+    return [run for _, run in rows.groupby(seeds)]
 
 
 def _answer(path: Path, question: BenchQuestion, key: AnswerKey, rows: pd.DataFrame) -> Prediction:
@@ -259,12 +285,16 @@ def _answer(path: Path, question: BenchQuestion, key: AnswerKey, rows: pd.DataFr
     """
     where, asked = f"{path}, question {question.name}", question.rows["id"].to_numpy()[question.asked]
     for must, wrong in _wrong_ids(rows["id"], asked):
-        raise CostModelError(f"{where}: {must}, but {len(wrong)} are not, such as {wrong[0]}. {_REMEDY}")
+        raise CostModelError(
+            f"{where}: {must}, but {len(wrong)} are not, such as {wrong[0]}. Another --salt asks others. "
+            f"{_REMEDY}"
+        )
     ordered = rows.set_index("id").loc[asked]
-    with refusing(path, "a file of predictions", _REMEDY):
-        values = {
-            name: ordered[name].to_numpy(np.float64) for name in ("score", *_SECONDS) if name in ordered
-        }
+    values = dict[str, FloatArray]()
+    for name in ("score", *_SECONDS):
+        if name in ordered:
+            with refusing(where, f"a file of numbers in the column {name}", _REMEDY):
+                values[name] = ordered[name].to_numpy(np.float64)
     # A model that tells no seconds of a question leaves their cells empty.
     values = {name: each for name, each in values.items() if name == "score" or not np.isnan(each).all()}
     for name, each in values.items():
@@ -275,6 +305,7 @@ def _answer(path: Path, question: BenchQuestion, key: AnswerKey, rows: pd.DataFr
                 f"{int(bad.sum())} are not, such as that of {asked[bad][0]}. {_REMEDY}"
             )
     answer = Prediction(**values)
+    check_interval(where, answer)
     _refuse_answers(where, question, key, answer)
     return answer
 

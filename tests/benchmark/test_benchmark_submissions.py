@@ -79,13 +79,43 @@ def test_a_good_file_is_accepted_as_csv_too(good, tmp_path):
         (lambda rows: rows.assign(question="operator"), "a question must be one of"),
         (lambda rows: rows.drop(columns="score"), "the column score is missing"),
         (lambda rows: rows.head(0), "there is no row"),
-        (lambda rows: rows.assign(score="fast"), "a file of predictions"),
+        (lambda rows: rows.assign(score="fast"), "numbers in the column score.*enter-the-benchmark"),
+        (lambda rows: rows.assign(seed=0.5), "seed must number the runs"),
+        (lambda rows: rows.assign(seed=[np.nan] + [0] * (len(rows) - 1)), "seed must number the runs"),
+        (lambda rows: pd.concat([rows.assign(seed=0), rows.assign(seed=2)]), "but got 0, 2"),
+        (lambda rows: rows.assign(low_s=1.0), "must be given together"),
+        (lambda rows: rows.assign(low_s=2.0, high_s=1.0), "low_s must not be above high_s"),
     ],
 )
 def test_what_is_wrong_is_refused_in_a_sentence(good, change, message):
     change(pd.read_parquet(good)).to_parquet(good)
     with pytest.raises(CostModelError, match=message):
         verify(good)
+
+
+def test_a_file_that_is_no_submission_is_told_what_one_is(good, tmp_path):
+    csv, other = tmp_path / "mine.csv", tmp_path / "mine.json"
+    pd.read_parquet(good).to_csv(csv, index=False, sep=";")
+    other.write_text("{}")
+    for file, message in (
+        (csv, "the column id is missing. See docs/how-to/enter-the-benchmark.md"),
+        (other, "ends in .parquet or .csv"),
+        (tmp_path / "nothing.parquet", "No such file"),
+    ):
+        with pytest.raises(CostModelError, match=message):
+            verify(file)
+
+
+def test_entries_are_told_apart_by_their_names_and_answer_something(good, parts, tmp_path):
+    question, answer = parts
+    twin, named_as_ours = tmp_path / "other" / "mine.parquet", tmp_path / "from-nothing.parquet"
+    for file in (twin, named_as_ours):
+        write_predictions(file, {"budgets": (question, answer)})
+    for entries in ([twin, twin], [named_as_ours], ["roofline", "roofline"]):
+        with pytest.raises(CostModelError, match="must have a name of its own"):
+            run_benchmark(["budget"], entries)
+    with pytest.raises(CostModelError, match="must answer a question of the tracks, budgets"):
+        run_benchmark(["budget"], [good])
 
 
 def test_the_answers_themselves_are_refused(tmp_path, posed):

@@ -21,6 +21,7 @@ from costmodel.errors import DeviceUnavailableError
 from costmodel.integrations.triton import _ranking as ranking
 from costmodel.integrations.triton import autotune, rank_program, tune_program
 from costmodel.integrations.triton._program import first_launches
+from costmodel.kernels.triton._source import is_triton_program
 from costmodel.records import find_device
 from costmodel.records._platform import part_of
 
@@ -139,6 +140,34 @@ def test_a_program_without_launches_is_refused_with_what_ended_it(
     file.write_text(KERNEL.format(decorator="") + line)
     with pytest.raises(CostModelError, match=rf"must launch a Triton kernel.*{said}"):
         first_launches(file, H100)
+
+
+@pytest.mark.parametrize(
+    "forever",
+    [
+        "while True:\n        call(x, y)",
+        "while True:\n        try: call(x, y)\n        except Exception: pass",
+    ],
+)
+def test_a_program_that_launches_for_ever_is_ended(forever: str, tmp_path: Path) -> None:
+    (found,) = first_launches(program(tmp_path, then=forever), H100)
+    assert found.name == "add"
+
+
+def test_a_program_may_import_its_kernels(tmp_path: Path) -> None:
+    (tmp_path / "kernels_of_mine.py").write_text(program(tmp_path, LISTED, given="").read_text())
+    file = tmp_path / "main.py"
+    file.write_text(
+        "import torch\nfrom kernels_of_mine import call\nx = torch.rand(64, device='cuda')\ncall(x, x)"
+    )
+    assert is_triton_program(str(file))
+    assert [each.name for each in first_launches(file, H100)] == ["add"]
+
+
+@pytest.mark.parametrize("text", ["FAMILY = costmodel.TritonFamily()", "from tvm.script import tir as T"])
+def test_families_and_programs_of_tvm_are_none_of_triton(text: str, tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(text)
+    assert not is_triton_program(str(tmp_path / "other.py"))
 
 
 def test_listed_configs_are_ordered_by_what_is_read(tmp_path: Path) -> None:

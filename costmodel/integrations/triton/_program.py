@@ -30,6 +30,7 @@ from costmodel.records._platform import Device
 _GPU = torch.device("cuda", 0)
 _MAIN = "__main__"
 _OPTIONS = ("grid", "warmup")
+_MOST_REPEATED = 10_000  # launches without a new kernel, after which a program would go on for ever
 _MOST_SHARED = 232_448  # bytes of a block, where a program asks for them
 
 
@@ -113,11 +114,17 @@ def first_launches(file: Path, device: Device) -> list[ProgramLaunch]:
     if triton.knobs.runtime.interpret:
         raise CostModelError("TRITON_INTERPRET must not be set where kernels are read, but is.")
     found: dict[Any, ProgramLaunch] = {}
+    repeated = 0
 
     def note(launch: ProgramLaunch) -> None:
+        nonlocal repeated
         if launch.function in found:
             found[launch.function].times += 1
+            repeated += 1
+            if repeated > _MOST_REPEATED:
+                raise SystemExit  # a program that catches exceptions lets it pass
         else:
+            repeated = 0
             found[launch.function] = replace(launch, grid=_asked_there(launch.grid, device))
 
     def answer(launch: ProgramLaunch, _: Callable[[], Any]) -> Any:

@@ -43,12 +43,16 @@ def is_family_place(place: str) -> bool:
 
 
 def is_triton_program(place: str) -> bool:
-    """Tell whether a place is a file of Python with Triton kernels that it launches itself, and no family."""
+    """Tell whether a place is a file of Python that may launch Triton kernels when it is run, and no family.
+
+    It may import them. What speaks of TVM alone is no such program: its functions are named,
+    ``FILE.py:NAME``.
+    """
     file = Path(place)
     if file.suffix != ".py" or not is_file(file):
         return False
     text = read_text(file, "a Python file")
-    return "triton" in text and "jit" in text and "TritonFamily" not in text
+    return "TritonFamily" not in text and ("triton" in text or "tvm" not in text)
 
 
 @cache
