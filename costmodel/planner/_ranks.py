@@ -46,7 +46,7 @@ def read_ranks(folder: Path, within: str = "") -> RecordedGraph:
     if len(files) < 2:
         raise CostModelError(
             f"A folder of ranks must hold a trace (.json or .json.gz) of each of them, but {folder} has "
-            f"{len(files)}. Give the file of a trace to plan a single process."
+            f"{len(files)}. Give the file of a trace, also of JAX or in a database, to plan a single process."
         )
     recordings = [read_kineto(file, within) for file in files]
     told = Counter(each.rank for each in recordings if each.rank is not None)

@@ -181,3 +181,25 @@ def test_a_table_of_nsys_that_is_damaged_is_refused_in_a_sentence(tmp_path: Path
     path.write_text(NSYS + " " * 200_000)
     with pytest.raises(CostModelError, match="must be a table of `nsys stats`, but: field larger than"):
         plan(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("report.nsys-rep", "nsys export --type sqlite"),
+        ("host.xplane.pb", r"\*\.trace\.json\.gz that JAX wrote"),
+    ],
+)
+def test_a_file_that_is_to_be_exported_first_is_told_how(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / name).write_bytes(bytes(range(256)))
+    with pytest.raises(CostModelError, match=message):
+        plan(tmp_path / name)
+
+
+def test_what_plan_cannot_read_is_not_sent_back_to_plan(tmp_path: Path) -> None:
+    table, database = tmp_path / "1_kernel_trace.csv", files.write_nsys(tmp_path / "report.sqlite")
+    table.write_text(files.write_rocprofv3(table).read_text().splitlines()[0] + "\n")
+    database.write_bytes(database.read_bytes()[: database.stat().st_size // 2])
+    for file in (table, database):
+        with pytest.raises(CostModelError, match=r"Export it again\.$"):
+            plan(file)

@@ -39,7 +39,8 @@ def read_database(path: Path) -> Trace | None:
     Raises:
         CostModelError: It is damaged, or none of those that are known.
     """
-    with refusing(path, "a database of a profiler", _REMEDY), open_sqlite(path) as connection:
+    what, form = "a database of a profiler", "profiler-database"
+    with refusing(path, what, _REMEDY, form=form), open_sqlite(path) as connection:
         if connection is None:
             return None
         tables = _Tables(connection)

@@ -18,6 +18,11 @@ from costmodel.planner.graphs._trace_xla import is_of_xla, read_xla
 from costmodel.reading import Stream, open_unpacked, refusing, say_looks
 
 _WHAT, _REMEDY = "a trace", "Record it with torch.profiler and export_chrome_trace."
+# What profilers write that is read only once it was exported, by the ends of names.
+_EXPORTS = {
+    ".nsys-rep": "a report of Nsight Systems. Export it with `nsys export --type sqlite` and give that file.",
+    ".xplane.pb": "a profile of XLA in binary. Give the *.trace.json.gz that JAX wrote beside it.",
+}
 _CHUNK = 1 << 16
 # Where an event could begin; one that is damaged is left there.
 _OBJECT = re.compile(r'\{\s*"')
@@ -37,15 +42,21 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     Raises:
         CostModelError: The file cannot be opened, or holds no event.
     """
+    for ending, told in _EXPORTS.items():
+        if path.name.endswith(ending):
+            raise CostModelError(f"A trace must be one that was exported, but {path} is {told}")
     trace = read_database(path)
     if trace is None:
         with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
             data = _content(file, findings)
         trace = read_trace_table(path, data) or _read_json(data, findings)
     if not trace.events:
+        looks = say_looks(path, _WHAT, "chrome-trace")
+        if not looks or "`costmodel plan" in looks:  # which is what was tried
+            looks = "Export it again."
         raise CostModelError(
             f"A trace must hold a list traceEvents, as torch.profiler's export_chrome_trace writes it, but "
-            f"{path} has no event. {say_looks(path, _WHAT, 'chrome-trace') or 'Export it again.'}"
+            f"{path} has no event. {looks}"
         )
     return trace
 
