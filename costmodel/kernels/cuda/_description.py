@@ -96,7 +96,10 @@ def find_description(path: Path) -> Path:
     found = [named] if exists(named) else sorted(path.glob("*.json"))
     if len(found) != 1:
         got = ", ".join(each.name for each in found) or "none"
-        raise CostModelError(f"{path} must hold one description in JSON, or {named.name}, but got {got}.")
+        raise CostModelError(
+            f"{path} must hold family.py, of Triton kernels, or one description in JSON, of a CUDA kernel, or "
+            f"{named.name}, but got {got}."
+        )
     return found[0]
 
 

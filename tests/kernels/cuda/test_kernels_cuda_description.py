@@ -160,7 +160,9 @@ def test_a_missing_file_and_json_that_is_none_are_told(tmp_path: Path) -> None:
     with pytest.raises(CostModelError, match="must be a T1 description of a kernel, but"):
         CudaFamily.load(tmp_path / "broken.json")
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(CostModelError, match=r"must hold one description .* got broken.json, other.json"):
+    with pytest.raises(
+        CostModelError, match=r"must hold family.py, .* one description .* got broken.json, other.json"
+    ):
         CudaFamily.load(tmp_path)
 
 
