@@ -350,6 +350,10 @@ def tune(
         refuse_options(
             {"--dims": dims, "--source": source, "--replay": replay, "--model": model, "--study": study}
             | {"--portfolio": portfolio, "--free-sms": free_sms, "--beside": beside, "--dispatch": dispatch}
+            | {"--objective": objective, "--weights": weights, "--may-lose": may_lose}
+            | {"--learn-from": learn_from, "--start-from": start_from, "--learner": learner}
+            | {"--compiled-per-trial": compiled_per_trial, "--stop-gain": stop_gain}
+            | {"--plot": plot, "--report": report, "--track": track}
             | {"--runner cpu": runner is RunnerName.CPU}
         )
         if runner is RunnerName.CUDA:

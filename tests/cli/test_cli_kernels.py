@@ -104,7 +104,7 @@ def test_tune_says_the_same_and_that_nothing_was_timed(
     assert "green_context/16" in result.stdout
     assert "green_context/32" in result.stdout
     assert "Nothing was timed" in result.stdout
-    for wrong in (["--runner", "cpu"], ["--replay", "sm-budgets"]):
+    for wrong in (["--runner", "cpu"], ["--replay", "sm-budgets"], ["--report", "page.html"], ["--track"]):
         refused = CliRunner().invoke(app, ["tune", str(file), *wrong])
         assert refused.exit_code != 0
         assert "must be given of a family or workload" in str(refused.exception) + refused.output

@@ -97,8 +97,8 @@ def find_description(path: Path) -> Path:
     if len(found) != 1:
         got = ", ".join(each.name for each in found) or "none"
         raise CostModelError(
-            f"{path} must hold family.py, of Triton kernels, or one description in JSON, of a CUDA kernel, or "
-            f"{named.name}, but got {got}."
+            f"{path} must hold family.py, of Triton kernels, or one description in JSON, of a CUDA "
+            f"kernel, or {named.name}, but got {got}."
         )
     return found[0]
 
