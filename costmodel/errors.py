@@ -37,8 +37,11 @@ class InvalidArgumentError(CostModelError, ValueError):
     """
 
 
-class MissingExtraError(CostModelError):
-    """An optional dependency is not installed."""
+class MissingExtraError(CostModelError, ImportError):
+    """An optional dependency is not installed.
+
+    As an ``ImportError`` it is told by whatever imports modules and leaves out those that need more.
+    """
 
     def __init__(self, purpose: str, extra: str) -> None:
         install = f"{sys.executable} -m pip install {_requirement(extra)}"

@@ -285,7 +285,9 @@ def _do(call: Callable[[], None], folder: Path, said: Path) -> int:
         descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for stream in (1, 2):
             os.dup2(descriptor, stream)
-        sys.stdout = sys.stderr = os.fdopen(descriptor, "w", 1)  # whatever stands there under a test
+        # In place of whatever stands there under a test. A file that owned its descriptor would warn, when
+        # the next command's takes its place, that nobody closed it, as if that command had said so.
+        sys.stdout = sys.stderr = open(1, "w", 1, closefd=False)  # noqa: SIM115
         os.chdir(folder)
         resource.setrlimit(resource.RLIMIT_DATA, (2 * MOST_BYTES, 2 * MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

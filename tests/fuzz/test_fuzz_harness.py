@@ -3,6 +3,7 @@
 import random
 import re
 import sqlite3
+import sys
 import time
 import zipfile
 from contextlib import closing, suppress
@@ -163,7 +164,8 @@ def test_a_checksum_is_made_right_again(tmp_path):
 
 
 @pytest.mark.usefixtures("calls")
-def test_what_holds_together_is_told_and_what_does_not_is_left(tmp_path):
+def test_what_holds_together_is_told_and_what_does_not_is_left(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.unraisablehook", sys.__unraisablehook__)  # which prints, unlike pytest's
     calls = ["succeeds", "refuses", "raises", "ends", "succeeds"]
     folders = [tmp_path / f"{number}" for number in range(len(calls))]
     for folder in folders:
