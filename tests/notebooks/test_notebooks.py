@@ -64,8 +64,8 @@ def kinds(notebook: "NotebookNode") -> list[tuple[str, tuple[str, ...]]]:
     return found
 
 
-def test_there_are_seven() -> None:
-    assert [path.stem[:2] for path in NOTEBOOKS] == ["00", "01", "02", "03", "04", "05", "06"]
+def test_there_are_eight() -> None:
+    assert [path.stem[:2] for path in NOTEBOOKS] == ["00", "01", "02", "03", "04", "05", "06", "07"]
 
 
 @each
