@@ -26,6 +26,7 @@ from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.dataset.splits._make import Split
+    from costmodel.records._candidate import Config
 
 
 # A file or a pipe has no width of its own.
@@ -101,6 +102,11 @@ def print_table(table: TextTable | Table) -> None:
         print_line(str(shown.title), "bold")
     for part in _parts(shown):
         console.print(part)
+
+
+def in_words(config: "Config") -> str:
+    """Return the decisions of a config, as cells of tables show them."""
+    return " ".join(f"{name}={value}" for name, value in config.decisions.items())
 
 
 def print_twins(split: "Split") -> None:

@@ -5,13 +5,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.cli._output import in_words, print_line, print_table, write_json
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
     from costmodel.integrations.triton._ranking import RankedKernel
-    from costmodel.records._candidate import Config
 
 _SHOWN = 8  # configs, and reasons why others were not read
 
@@ -80,7 +79,7 @@ def _print(kernels: "Sequence[RankedKernel]") -> None:
                 f"on {kernel.platform}, the fastest first",
                 ("expected", "config"),
                 [
-                    (str(time), _in_words(config) + (" (as launched)" if config == kernel.own else ""))
+                    (str(time), in_words(config) + (" (as launched)" if config == kernel.own else ""))
                     for place, (time, config) in enumerate(zip(kernel.expected, kernel.configs, strict=True))
                     if place < _SHOWN or config == kernel.own
                 ],
@@ -89,7 +88,3 @@ def _print(kernels: "Sequence[RankedKernel]") -> None:
         )
         for why, count in list(kernel.unread.items())[:_SHOWN]:
             print_line(f"{count} configs were not read: {why}")
-
-
-def _in_words(config: "Config") -> str:
-    return " ".join(f"{name}={value}" for name, value in config.decisions.items())

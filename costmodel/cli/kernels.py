@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, dims_of, seed_option
-from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.cli._output import in_words, print_line, print_table, write_json
 from costmodel.cli._programs import rank_kernels, refuse_options
 from costmodel.kernels.triton._source import is_triton_program
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
-    from costmodel.records._candidate import Config
     from costmodel.tuning._kernels import KernelEntry, KernelsCheck
 
 app = CommandGroup()
@@ -173,16 +172,12 @@ def _print_expected(found: "KernelsCheck") -> None:
     usable = [each for each in found.compiled.configs if each.outcome == "ok"]
     told = [(each, check) for each, check in zip(found.expected, usable, strict=False) if each is not None]
     rows = [
-        (f"{each.expected:.2f}", f"{each.low:.2f} to {each.high:.2f}", _decisions(check.config))
+        (f"{each.expected:.2f}", f"{each.low:.2f} to {each.high:.2f}", in_words(check.config))
         for each, check in sorted(told, key=lambda pair: pair[0])[:_SHOWN]
     ]
     if rows:
         title = f"expected on {found.expected_on}, the fastest first"
         print_table(TextTable(title, ("time / mean", "nine in ten", "config"), rows, "rlw"))
-
-
-def _decisions(config: "Config") -> str:
-    return " ".join(f"{name}={value}" for name, value in config.decisions.items())
 
 
 def _print_failures(title: str, failures: dict[str, int]) -> None:
@@ -196,5 +191,5 @@ def _print_measured(found: "KernelsCheck") -> None:
     for each in sorted(found.measured, key=lambda each: each.latency_s)[:_SHOWN]:
         latency = f"{each.latency_s * 1e6:.3g}" if each.latencies_s else "-"
         outcome = f"{each.outcome} {each.error}".rstrip()
-        rows.append((latency, outcome, _decisions(each.candidate.config)))
+        rows.append((latency, outcome, in_words(each.candidate.config)))
     print_table(TextTable("on the GPU, the fastest first", ("us", "outcome", "config"), rows, "rlw"))
