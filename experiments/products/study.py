@@ -1,7 +1,9 @@
 """Measurements of products as a learner sees them, and how a model of products is fitted to them."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from costmodel.products._core import Rates, time_terms
 from costmodel.products._measured import Measured, without_lists
 from costmodel.products._model import ProductModel
 from costmodel.products._product import OPERAND_BYTES, Kernel
+
+sys.path.append(str(Path(__file__).parents[1]))
+from kit.trees import complete_trees
 
 H100_L2_BYTES, H200_L2_BYTES = 50 << 20, 60 << 20
 H100_BYTES_PER_S, H200_BYTES_PER_S = 3.35e12, 4.8e12
@@ -149,30 +154,9 @@ def weigh(measured: Measured) -> FloatArray:
 
 
 def complete(booster: xgb.Booster) -> tuple[Any, Any, Any]:
-    """Splits, thresholds and leaves of complete trees; an early leaf stands for all below it."""
-    frame = booster.trees_to_dataframe()
-    every = [tree for _, tree in frame.groupby("Tree")]
-    nodes = 2**_DEPTH - 1
-    splits = np.zeros((len(every), nodes), np.uint8)
-    thresholds = np.zeros((len(every), nodes), np.float32)
-    leaves = np.zeros((len(every), nodes + 1), np.float16)
-    for i, tree in enumerate(every):
-        at = {row.ID: row for row in tree.itertuples(index=False)}
-        todo = [(f"{i}-0", 0)]
-        while todo:
-            name, node = todo.pop()
-            row = at[name]
-            is_leaf = row.Feature == "Leaf"
-            if node >= nodes:
-                leaves[i, node - nodes] = row.Gain
-                continue
-            if not is_leaf:
-                splits[i, node], thresholds[i, node] = int(row.Feature[1:]), row.Split
-            todo += [
-                (name if is_leaf else row.Yes, 2 * node + 1),
-                (name if is_leaf else row.No, 2 * node + 2),
-            ]
-    return splits, thresholds, leaves
+    """Splits, thresholds and leaves of complete trees; leaves are kept in half precision."""
+    splits, thresholds, leaves = complete_trees([booster], _DEPTH, np.float32)
+    return splits, thresholds, leaves.astype(np.float16)
 
 
 def as_model(
