@@ -36,19 +36,20 @@ SPACE = 8 << 30  # bytes that the folder of a phase may need
 
 
 def main() -> None:
-    """Run the jobs with each number of GPUs in turn, each time anew, and kill a worker in the end."""
+    """Run the jobs with each number of GPUs in turn, each time anew; where there are most, kill a worker."""
     args = parse()
     end = time.monotonic() + args.seconds
     result: dict[str, Any] = {"runner": args.runner, "cores": os.cpu_count(), "phases": []}
     there = args.there or count_gpus()
     numbers = [gpus for gpus in args.gpus if gpus <= there]
     say(f"{there} GPUs are there; measuring with {numbers}")
-    for gpus in numbers:
+    for position, gpus in enumerate(numbers):
         left_s = end - time.monotonic()
         if left_s < args.window:
             say(f"{gpus} GPUs: the time is over")
             break
-        result["phases"].append(run_phase(args, gpus, kill=gpus == numbers[-1], left_s=left_s))
+        kill = not args.no_kill and position == numbers.index(max(numbers))
+        result["phases"].append(run_phase(args, gpus, kill=kill, left_s=left_s))
         if args.json:
             write_json(args.json, result)
     print(table(result["phases"]))
@@ -65,6 +66,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, help="for each GPU")
     parser.add_argument("--builders", type=int, help="for each GPU, in one pool")
     parser.add_argument("--kill-builders", action="store_true", help="in the end, and start others")
+    parser.add_argument("--no-kill", action="store_true", help="kill nothing")
+    parser.add_argument("--learn-from", help="known beforehand: 'nothing', or '' for what jobs use")
     parser.add_argument("--trials", type=int, help="kernels to measure of each task")
     parser.add_argument("--window", type=float, help="s in which measurements are counted")
     parser.add_argument("--seconds", type=float, help="s for everything")
@@ -239,7 +242,7 @@ def jobs(args: argparse.Namespace) -> Iterator[Any]:
     """A job of each workload, budgets in turn; no two share a kernel, so that each must be built."""
     sizes = range(*args.sizes)
     names = [name.replace("{m}", str(m)) for m in sizes for name in args.workload]
-    settings = TuneSettings(source=args.source, learn_from="nothing")
+    settings = TuneSettings(source=args.source, learn_from=args.learn_from or None)
     for name, sms in zip(names, cycle(args.sms), strict=False):
         yield JobFile(
             workloads=(name,), sms=(sms,), trials=args.trials, runner=args.runner, settings=settings

@@ -28,20 +28,31 @@ def main() -> None:
         "one file": lambda folder, _: str(folder / "store.jsonl"),
         "one SQLite file": lambda folder, _: str(folder / "store.db"),
     }
-    rows = [run_ranks(args, name, place) for name, place in places.items() for _ in range(args.repeats)]
-    rows.append(run_ranks(args, "from a bundle", bundled(args)))
     if args.url:
-        rows.append(run_ranks(args, "one PostgreSQL", lambda *_: args.url))
-    if args.json:
-        write_json(args.json, {"ranks": args.ranks, "configs": args.configs, "rows": rows})
+        places["one PostgreSQL"] = lambda *_: args.url
+    rows: list[dict[str, Any]] = []
+    for name in [name for name in places if not args.only or name in args.only for _ in range(args.repeats)]:
+        rows.append(run_ranks(args, name, places[name]))
+        save(args, rows)
+    rows.append(run_ranks(args, "from a bundle", bundled(args), check=True))
+    save(args, rows)
     print(table(rows))
+
+
+def save(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
+    """Write what is known so far."""
+    if args.json:
+        found = {"device": args.device, "ranks": args.ranks, "configs": args.configs, "rows": rows}
+        write_json(args.json, found)
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go")
     parser.add_argument("--url", help="an empty database to measure too")
-    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--only", nargs="+", help="stores to measure; all unless named")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="cpu: in Triton's interpreter")
+    parser.add_argument("--ranks", type=int, help="which take turns on the GPUs that there are")
     parser.add_argument("--repeats", type=int)
     parser.add_argument("--configs", type=int, help="to choose among")
     parser.add_argument("--bench-ms", type=float, help="that timing a config takes")
@@ -50,14 +61,22 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parse_options(parser, __file__, argv)
 
 
-def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], str]) -> dict[str, Any]:
-    """What the ranks did at the second question, all at once; they have met none but the first before."""
-    settings = settings_of(args)
+def run_ranks(
+    args: argparse.Namespace, name: str, place: Callable[[Path, int], str], *, check: bool = False
+) -> dict[str, Any]:
+    """What the ranks did at the second question, all at once; they have met none but the first before.
+
+    Args:
+        args: Settings.
+        name: Of the row.
+        place: The store of a rank, given a folder and its number.
+        check: Whether ranks compare what the store has with a few timings of now first.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        ranks = [start_rank(place(Path(folder), rank), rank, settings) for rank in range(args.ranks)]
+        ranks = [start_rank(args, place(Path(folder), rank), rank) for rank in range(args.ranks)]
         try:
-            for _ in range(2):
-                told = ask_all(ranks)
+            ask_all(ranks)
+            told = ask_all(ranks, "check" if check else "go")
         finally:
             for rank in ranks:
                 rank.kill()
@@ -76,6 +95,9 @@ def run_ranks(args: argparse.Namespace, name: str, place: Callable[[Path, int], 
         "added_most_ms": round(1e3 * max(each["ended"] - known_at for each in takers), 1) if takers else None,
         "warm_ms": round(1e3 * median(each["warm_s"] for each in told), 2),
     }
+    if check:
+        row["check_s"] = [round(each["check_s"], 3) for each in told]
+        row["ratios"] = [[round(ratio, 3) for ratio in each["ratios"]] for each in told]
     say(str(row))
     return row
 
@@ -86,7 +108,7 @@ def bundled(args: argparse.Namespace) -> Callable[[Path, int], str]:
     def place(folder: Path, rank: int) -> str:
         store, source, bundle = (folder / name for name in ("s.jsonl", "timed.jsonl", "bundle.jsonl"))
         if rank == 0:
-            timing = start_rank(str(source), 0, settings_of(args))
+            timing = start_rank(args, str(source), 0)
             for _ in range(2):
                 ask_all([timing])
             timing.wait()
@@ -99,26 +121,32 @@ def bundled(args: argparse.Namespace) -> Callable[[Path, int], str]:
     return place
 
 
-def settings_of(args: argparse.Namespace) -> list[str]:
-    """What a rank is told beside its store and number."""
-    return [str(each) for each in (args.configs, args.bench_ms, args.noise, args.differ)]
-
-
-def start_rank(store: str, rank: int, settings: Sequence[str]) -> "subprocess.Popen[str]":
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, str(Path(__file__).with_name("rank.py")), store, str(rank), *settings]
+def start_rank(args: argparse.Namespace, store: str, rank: int) -> "subprocess.Popen[str]":
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    if args.device == "cpu":
+        environment["TRITON_INTERPRET"] = "1"
+    else:
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")
+        environment["CUDA_VISIBLE_DEVICES"] = gpus[rank % len(gpus)]
+    settings = rank, args.configs, args.bench_ms, args.noise, args.differ
+    line = [sys.executable, str(Path(__file__).with_name("rank.py")), store, args.device, *map(str, settings)]
     return subprocess.Popen(line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def ask_all(ranks: Sequence["subprocess.Popen[str]"]) -> list[dict[str, Any]]:
-    """Let all ranks call at once, as soon as all are ready."""
+def ask_all(ranks: Sequence["subprocess.Popen[str]"], word: str = "go") -> list[dict[str, Any]]:
+    """Let all ranks call at once, as soon as all are ready.
+
+    Args:
+        ranks: The processes.
+        word: ``go``, or ``check`` to have the store checked first.
+    """
     for rank in ranks:
         assert rank.stdout
         if (line := rank.stdout.readline()) != "ready\n":
             sys.exit(f"A rank must be ready, but said {line!r}.")
     for rank in ranks:
         assert rank.stdin
-        rank.stdin.write("go\n")
+        rank.stdin.write(f"{word}\n")
         rank.stdin.flush()
     return [json.loads(rank.stdout.readline()) for rank in ranks if rank.stdout]
 

@@ -772,3 +772,58 @@ def test_what_the_compiler_gave_a_kernel_is_kept(
 def test_where_nothing_was_compiled_no_resources_are_told(bench: Bench, path: Path) -> None:
     run(bench.kernel(path))
     assert {row.resources for row in rows(path)} == {()}
+
+
+def test_timings_of_a_bundle_are_compared_with_those_of_now(bench: Bench, path: Path) -> None:
+    run(bench.kernel(path))
+    stored, timed = path.read_bytes(), len(bench.timed)
+    started = bench.kernel(path)
+    checked = started.check_timings(torch.ones(64), torch.empty(64), 64, grid=(4,))
+    assert checked.known == len(configs())
+    assert next(iter(checked.ratios)).all_kwargs().items() >= BEST.items()
+    assert list(checked.ratios.values()) == pytest.approx([1.0] * 3)
+    assert checked.holds()
+    assert len(bench.timed) == timed + 3
+    assert path.read_bytes() == stored
+    run(started)
+    assert len(bench.timed) == timed + 3
+
+
+def test_timings_that_no_longer_hold_are_told(
+    bench: Bench, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(bench.kernel(path))
+    usual = bench.milliseconds
+    monkeypatch.setattr(bench, "milliseconds", lambda now: usual(now) * (2.0 if now["BLOCK"] == 64 else 1.0))
+    checked = bench.kernel(path).check_timings(torch.ones(64), torch.empty(64), 64, grid=(4,))
+    assert next(iter(checked.ratios.values())) == pytest.approx(2.0)
+    assert not checked.holds()
+    assert checked.holds(within=1.01)
+
+
+def test_a_config_that_fails_now_does_not_hold(bench: Bench, path: Path) -> None:
+    run(bench.kernel(path))
+    bench.fails = lambda now: RuntimeError("never") if now["BLOCK"] == 64 else None
+    checked = bench.kernel(path).check_timings(torch.ones(64), torch.empty(64), 64, grid=(4,))
+    assert float("inf") in checked.ratios.values()
+    assert not checked.holds()
+
+
+def test_timings_that_nobody_made_cannot_be_checked(bench: Bench, path: Path) -> None:
+    checked = bench.kernel(path).check_timings(torch.ones(64), torch.empty(64), 64, grid=(4,))
+    assert (checked.known, checked.ratios, checked.holds()) == (0, {}, False)
+    assert not bench.timed
+
+
+def test_a_check_leaves_no_sums_behind(path: Path) -> None:
+    def once(kernel_call: Callable[[], None], quantiles: Any) -> float:
+        kernel_call()
+        return 1.0
+
+    y = torch.full((64,), 5.0)
+    kernel = autotune(
+        configs(), ["n"], do_bench=once, reset_to_zero=["y"], store=path, platform=part_of(H100)
+    )(triton.jit(accumulate))
+    kernel[(4,)](torch.ones(64), y, 64)
+    assert kernel.check_timings(torch.ones(64), y, 64, grid=(4,)).holds()
+    assert not y.any()

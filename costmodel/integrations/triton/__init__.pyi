@@ -1,5 +1,6 @@
 from ._autotuner import Autotuner as Autotuner
 from ._autotuner import autotune as autotune
+from ._checking import TimingCheck as TimingCheck
 from ._export import dispatch_table as dispatch_table
 from ._export import save_moe_configs as save_moe_configs
 from ._listener import keep_autotuned as keep_autotuned

@@ -14,6 +14,7 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from costmodel.errors import CostModelError
+from costmodel.integrations.triton._checking import TimingCheck, check_tuning
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._question import (
@@ -124,6 +125,32 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         before the first choice; without configs that were neither timed nor read.
         """
         return {} if self._last is None else self._last.expected()
+
+    def check_timings(self, *args: Any, **kwargs: Any) -> TimingCheck:
+        """Time some configs again that the store has timings of, as when a service starts from a bundle.
+
+        Takes a call's arguments, and ``grid``; runs the kernel on them as timing does, and keeps nothing.
+
+        Example:
+            >>> checked = kernel.check_timings(x, y, n, grid=grid)  # doctest: +SKIP
+            >>> checked.holds(within=0.1)  # doctest: +SKIP
+            True
+        """
+        kwargs = {"warmup": False, **kwargs}  # as a launch has it
+        arguments = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
+        values, types = self._key(arguments)
+        platform = self._find_platform()
+        with self._lock:
+            self.nargs = {name: each for name, each in arguments.items() if name not in kwargs}
+            try:
+                asked = make_question(self._function, values, types, self.letters)
+                tuning = self._tuning(asked, platform, kwargs, capturing=False)
+                checked = check_tuning(tuning, lambda config: self._timed(config, platform, args, kwargs))
+                for fastest in list(checked.ratios)[:1]:  # what it added up is undone
+                    self.pre_hook({**self.nargs, **kwargs, **fastest.all_kwargs()}, reset_only=True)
+                return checked
+            finally:
+                self.nargs = {}
 
     def _choose(self, arguments: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the config to launch now."""

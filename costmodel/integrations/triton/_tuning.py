@@ -140,7 +140,7 @@ class Tuning:
         """
         if self._passing[position]:
             sleep(_PAUSE_S)
-        measurement = self.timings.made(self.candidates[position], *_timed(self.configs[position], timer))
+        measurement = self.timed(position, timer)
         is_broken = measurement.outcome is not Outcome.OK and not still_works()
         self._keep(position, measurement, at_once=is_broken)
         if is_broken:
@@ -152,6 +152,10 @@ class Tuning:
                 f"{measurement.candidate.config.decisions} did not: {measurement.error}. Restart the "
                 f"process{known}."
             )
+
+    def timed(self, position: int, timer: Timer) -> Measurement:
+        """Time a config now; nothing keeps the result."""
+        return self.timings.made(self.candidates[position], *_timed(self.configs[position], timer))
 
     def best(self) -> int:
         """Return the position of the fastest config that is known; of the most promising one where none is.
