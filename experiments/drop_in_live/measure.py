@@ -27,11 +27,7 @@ from options import parse_options
 
 PARTS = (16, 32)
 ROUND_MS = 6.0
-ORDER = (  # where the time is short, the last are left out
-    *("grouped_matmul", "flash_decode", "causal_conv1d", "int4_matmul", "rope", "softmax_dropout"),
-    *("chunked_cross_entropy", "layer_norm_backward"),
-)
-WRONG = 0.02
+WRONG, NEAR = 0.02, 1.05
 KEPT: list[Any] = []  # streams die with their contexts
 
 
@@ -44,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     torch.manual_seed(0)
     first, step = map(int, args.shard.split("/"))
     with (args.out / f"live-{args.shard.replace('/', '-of-')}.jsonl").open("w") as file:
-        for row in measure_all(ORDER[first::step], args, end):
+        for row in measure_all(args.kernels[first::step], args, end):
             rows.append(row)
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -56,6 +52,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
     parser.add_argument("--seconds", type=float, help="after which no further kernel is begun")
     parser.add_argument("--shard", metavar="I/N", help="takes every Nth kernel from the Ith on")
+    parser.add_argument("--kernels", nargs="+", help="of which the last are left out where the time is short")
     parser.add_argument("--shortlist", type=int, help="configs that ours times")
     parser.add_argument("--configs", type=int, help="of the author's list, drawn at random")
     parser.add_argument("--rounds", type=int, help="in which all configs are timed in turn")
@@ -115,14 +112,14 @@ class Trial:
             answers = {
                 "ours, nothing timed": self.answer("model", sms, mode="model"),
                 "ours, a shortlist": self.answer("shortlist", sms, shortlist=self.args.shortlist),
-                "ours, configs made": self.answer("auto", sms, configs="auto"),
             }
-            if not at:  # compiling one after the other takes as long on fewer SMs
+            if not at:  # these take as long on fewer SMs
                 answers["triton.autotune"] = self.stock(sms)
+                answers["ours, configs made"] = self.answer("auto", sms, configs="auto")
             self.take_folders("all")
             listed = self.configs
             made = [each["config"] for each in answers.values() if each["config"] is not None]
-            us = self.microseconds([*listed, *made], sms)
+            us, again = self.microseconds([*listed, *made], sms)
             best = min(us[str(each)] for each in listed)
             for tuner, each in answers.items():
                 told = {
@@ -141,7 +138,14 @@ class Trial:
                 }
             device = torch.cuda.get_device_name()
             listed_us = {str(each): us[str(each)] for each in listed}
-            yield {"kernel": self.name, "what": "latencies", "sms": sms, "device": device, "us": listed_us}
+            yield {
+                "kernel": self.name,
+                "what": "latencies",
+                "sms": sms,
+                "device": device,
+                "us": listed_us,
+                "again": again,
+            }
 
     def answer(self, name: str, sms: int, configs: Any = None, **settings: Any) -> dict[str, Any]:
         """The first answer of ours, without any timings."""
@@ -198,8 +202,12 @@ class Trial:
         self.timed += 1
         return do_bench(kernel_call, warmup=5.0, rep=20.0, quantiles=quantiles)
 
-    def microseconds(self, configs: Sequence[Any], sms: int) -> dict[str, float]:
-        """Latency of configs: the median of rounds, each in an order of its own; what fails takes forever."""
+    def microseconds(self, configs: Sequence[Any], sms: int) -> tuple[dict[str, float], float]:
+        """Latency of configs: the median of rounds, each in an order of its own; what fails takes forever.
+
+        Returns:
+            These, and how far the first two rounds are apart, in the median.
+        """
         kernel, measured = triton.jit(self.case.kernel.fn), dict[str, list[float]]()
         distinct = list({str(each): each for each in configs}.items())
         with torch.cuda.stream(self.streams[sms]):
@@ -211,7 +219,9 @@ class Trial:
                     except Exception:  # noqa: BLE001 (it needs too much of something)
                         ms = math.inf
                     measured.setdefault(told, []).append(1e3 * ms)
-        return {config: statistics.median(each) for config, each in measured.items()}
+        ran = [each for each in measured.values() if max(each) < math.inf]
+        again = statistics.median(abs(each[-1] / each[0] - 1) for each in ran)
+        return {config: statistics.median(each) for config, each in measured.items()}, again
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -231,13 +241,36 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         )
         lines.append(
             f"| {tuner} | {len(those)} | {statistics.median(over):.3f} | {max(over):.3f} | "
-            f"{sum(each <= 1.05 for each in over)} | {seconds:.2f} | {timed} | {wrong} |"
+            f"{sum(each <= NEAR for each in over)} | {seconds:.2f} | {timed} | {wrong} |"
         )
+    lines += [f"\n{line}" for line in (random_choice(rows), sooner(answers))]
     for row in answers:
         told = f"{row['us'] / row['best_us']:.3f}, {row['first_s']:.2f} s, {row['config']}"
         lines.append(f"{row['kernel']} {row['sms']} {row['tuner']}: {told}")
     lines += [f"{row['kernel']}: {row['error']}" for row in rows if row["what"] == "error"]
     return "\n".join(lines)
+
+
+def random_choice(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a config drawn at random is above the best, and how far timings repeat."""
+    tasks = [row for row in rows if row["what"] == "latencies"]
+    over = [us / min(row["us"].values()) for row in tasks for us in row["us"].values() if us < math.inf]
+    again = [row["again"] for row in tasks]
+    if not tasks:
+        return "Nothing was timed."
+    return f"Random: {statistics.median(over):.3f} of the best; timed again {statistics.median(again):.2%} apart."
+
+
+def sooner(answers: Sequence[Mapping[str, Any]]) -> str:
+    """Seconds until ours has an answer within 5 % of the best, over those of ``triton.autotune``, by kernel."""
+    shares = []
+    for kernel in dict.fromkeys(row["kernel"] for row in answers):
+        cold = {row["tuner"]: row for row in answers if row["kernel"] == kernel and row["cold"]}
+        if stock := cold.pop("triton.autotune", None):
+            near = [row["first_s"] for row in cold.values() if row["us"] <= NEAR * row["best_us"]]
+            shares.append(min(near, default=math.inf) / stock["first_s"])
+    told = ", ".join(f"{each:.3f}" for each in shares)
+    return f"Within {NEAR - 1:.0%} of the best after this share of the time of triton.autotune: {told}"
 
 
 if __name__ == "__main__":

@@ -52,7 +52,10 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
     Attributes:
         store_path: The record store, as it was named.
         letters: The letter of each argument of the key, which sizes are called by in names of workloads.
+        begins_with: A config that is timed first, however promising others are; None for none.
     """
+
+    begins_with: Any = None
 
     def __init__(  # noqa: PLR0913 (settings)
         self,
@@ -234,7 +237,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         read = self._reader(asked, configs, arguments, platform) if is_choosing and not capturing else None
         store = open_store(self.store_path)
         timings = KernelTimings(store, asked.workload, asked.space, platform, self._l2_policy)
-        return Tuning(configs, candidates, timings, self._adviser, wanted, read)
+        first = None if self.begins_with is None else configs.index(self.begins_with)
+        return Tuning(configs, candidates, timings, self._adviser, wanted, read, first)
 
     def _proposed(self, arguments: Mapping[str, Any], platform: Platform) -> Sequence[Any]:
         """Make a list of configs for a launch, as the author gave none."""

@@ -84,8 +84,8 @@ def tune_program(
 ) -> list[RankedKernel]:
     """Run a program on this machine's GPU, and time configs of each kernel at its first launch.
 
-    Configs are those of ``rank_program``, and the drop-in times the most promising of them. Later launches
-    of a kernel have the best.
+    Configs are those of ``rank_program``, and the drop-in times the most promising of them, and that of the
+    program itself first. Later launches of a kernel have the best.
 
     Args:
         file: The program, which is run.
@@ -137,6 +137,7 @@ def _tune(
     key = [name for name in sizes if name not in open_names] if tuner is None else tuner.keys
     kernel = launch.function if tuner is None else tuner.fn
     tuned = autotune(configs, key, store=store, shortlist=trials)(kernel)
+    tuned.begins_with = own
     if tuner is not None:  # what its author wants to be done around each run
         tuned.pre_hook, tuned.post_hook = tuner.pre_hook, tuner.post_hook
 

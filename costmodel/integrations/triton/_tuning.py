@@ -54,6 +54,7 @@ class Tuning:
         adviser: Orders the configs.
         wanted: How many configs are to be timed before the best of them is the answer.
         read: Tells what each config does; dropped once it has, as it holds the arguments of a call.
+        first: Position of a config that is timed before the most promising ones.
     """
 
     configs: Sequence[Any]
@@ -62,6 +63,7 @@ class Tuning:
     adviser: Adviser
     wanted: int
     read: Reader | None = None
+    first: int | None = None
     _compiled: set[int] = field(default_factory=set)
     _passing: defaultdict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -109,7 +111,7 @@ class Tuning:
             for i in self.advice.order
             if self.candidates[i].candidate_id not in known and not self._is_given_up(i)
         ]
-        left.sort(key=lambda i: len(self._passing[i]))
+        left.sort(key=lambda i: (len(self._passing[i]), i != self.first))
         return left[:lacking]
 
     def lacking(self) -> int:
