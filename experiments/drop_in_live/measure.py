@@ -258,11 +258,12 @@ def random_choice(rows: Sequence[Mapping[str, Any]]) -> str:
     again = [row["again"] for row in tasks]
     if not tasks:
         return "Nothing was timed."
-    return f"Random: {statistics.median(over):.3f} of the best; timed again {statistics.median(again):.2%} apart."
+    apart = statistics.median(again)
+    return f"Random: {statistics.median(over):.3f} of the best; timed again {apart:.2%} apart."
 
 
 def sooner(answers: Sequence[Mapping[str, Any]]) -> str:
-    """Seconds until ours has an answer within 5 % of the best, over those of ``triton.autotune``, by kernel."""
+    """Seconds until ours has an answer near the best over those of ``triton.autotune``, by kernel."""
     shares = []
     for kernel in dict.fromkeys(row["kernel"] for row in answers):
         cold = {row["tuner"]: row for row in answers if row["kernel"] == kernel and row["cold"]}

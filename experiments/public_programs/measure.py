@@ -1,4 +1,4 @@
-"""What does ``costmodel tune PROGRAM.py --runner cuda`` find for kernels of public packages? See README.md here."""
+"""What does ``costmodel tune PROGRAM.py`` make of kernels of public packages? See README.md here."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ ALL = 1000
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Tune each program with nothing compiled, then with all configs; keep each at once, and print a table."""
+    """Tune each program with few configs, then with all; keep each at once, and print a table."""
     args = parse(argv)
     args.out.mkdir(parents=True, exist_ok=True)
     end, rows = time.monotonic() + args.seconds, []
@@ -47,7 +47,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def tune(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """What the kernels of a program take: as launched, with the best that is found, and with the best of all."""
+    """What the kernels of a program take as launched, with the best of few configs, and of all."""
     file = PROGRAMS / f"{name}.py"
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"TRITON_CACHE_DIR": f"{folder}/compiled", "XDG_CACHE_HOME": f"{folder}/cache"}
@@ -61,8 +61,9 @@ def tune(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             seconds = time.perf_counter() - start
             for each in kernels:
                 told = zip(each.configs, each.expected, strict=True)
-                timed = [(config, time) for config, time in told if time.low == time.high]
-                own = [1e6 * time.expected for config, time in timed if config == each.own]
+                timed = [(config, 1e6 * time.expected) for config, time in told if time.low == time.high]
+                own = [us for config, us in timed if config == each.own]
+                best, best_us = min(timed, key=lambda pair: pair[1], default=(None, None))
                 yield {
                     "program": name,
                     "kernel": each.name,
@@ -72,8 +73,8 @@ def tune(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     "configs": len(each.configs),
                     "timed": len(timed),
                     "own_us": own[0] if own else None,
-                    "best_us": min(1e6 * time.expected for _, time in timed) if timed else None,
-                    "best": dict(min(timed, key=lambda pair: pair[1].expected)[0].decisions) if timed else None,
+                    "best_us": best_us,
+                    "best": best and dict(best.decisions),
                 }
 
 

@@ -1,4 +1,4 @@
-"""Liger's cross entropy with its gradient: one kernel without a list of configs, launched once labels were looked at."""
+"""Liger's cross entropy with its gradient: one kernel without a list, launched after a look at labels."""
 
 import torch
 from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
