@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 import torch
+import unseen_networks
 from networks import networks
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from variants import Partitions, Runner, Step, Variant, finish, on_stream, variants_of
@@ -79,7 +80,7 @@ def main() -> None:
     end = time.monotonic() + args.time_limit
     partitions = Partitions(args.device)
     recording = Recording(args.out, about(args.device))
-    chosen = networks(tiny=args.device == "cpu")
+    chosen = args.networks(tiny=args.device == "cpu")
     runners = {name: Runner(chosen[name], args.device, partitions) for name in args.only or chosen}
     gc.disable()
     # All times before the first trace: what a profiler leaves behind may slow launches down.
@@ -88,7 +89,7 @@ def main() -> None:
         recording.save()
     for row in sorted(recording.rows, key=lambda row: row["sms"] > 0):
         if not row["error"]:
-            trace_all(row, runners[row["network"]], recording, end)
+            trace_all(row, runners[row["network"]], recording, end, also_with_shapes=not args.unseen)
             recording.save()
     recording.about["sms_granted"] = partitions.granted
     recording.about["seconds"] = args.time_limit - (end - time.monotonic())
@@ -102,8 +103,15 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=150.0, metavar="SECONDS")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: tiny sizes")
     parser.add_argument("--runs", type=int, default=LEAST_RUNS, help="timed runs of a variant, at least")
-    parser.add_argument("--only", nargs="+", metavar="NETWORK", choices=list(networks(tiny=True)))
-    return parser.parse_args(argv)
+    parser.add_argument("--unseen", action="store_true", help="those of unseen_networks.py")
+    parser.add_argument("--only", nargs="+", metavar="NETWORK")
+    args = parser.parse_args(argv)
+    args.networks = unseen_networks.networks if args.unseen else networks
+    if unknown := set(args.only or ()) - set(args.networks(tiny=True)):
+        parser.error(
+            f"--only must name networks of {', '.join(args.networks(tiny=True))}, but names {unknown}"
+        )
+    return args
 
 
 def about(device: str) -> dict[str, Any]:
@@ -179,10 +187,12 @@ def event_s(step: Step, stream: Any) -> float:
     return first.elapsed_time(last) * 1e-3
 
 
-def trace_all(row: dict[str, Any], runner: Runner, recording: Recording, end: float) -> None:
-    """Trace a variant; of what is the base of others also with shapes, and without calls of the CPU."""
+def trace_all(
+    row: dict[str, Any], runner: Runner, recording: Recording, end: float, *, also_with_shapes: bool
+) -> None:
+    """Trace a variant; a base of others perhaps also with shapes, and without calls of the CPU."""
     variant = Variant(**{key: row[key] for key in Variant.__dataclass_fields__})
-    is_base = variant.name in ("eager", "foreach")
+    is_base = also_with_shapes and variant.name in ("eager", "foreach")
     row |= {"traced_wall_s": {}, "trace_error": ""}
     try:
         step, stream = prepared(runner, variant, end)

@@ -43,6 +43,7 @@ class Variant:
         channels: Most thread blocks of a collective, which is what it takes of the SMs; 0: NCCL's choice.
         late_rank: Rank that works for longer, by one more layer; -1: none.
         tokens: Rows of each rank's input.
+        sms: SMs for all but collectives; 0: all. The driver grants multiples of 8.
     """
 
     network: str
@@ -52,6 +53,7 @@ class Variant:
     channels: int = 0
     late_rank: int = -1
     tokens: int = 2048
+    sms: int = 0
 
 
 VARIANTS = [
@@ -60,10 +62,14 @@ VARIANTS = [
     Variant("data-parallel", "buckets", bucket_mb=5.0),
     Variant("data-parallel", "late", late_rank=1),
     Variant("data-parallel", "channels", channels=2),
+    Variant("data-parallel", "channels8", channels=8),
+    Variant("data-parallel", "sms112", sms=112),
     Variant("tensor-parallel"),
     Variant("tensor-parallel", "half", half=True),
     Variant("tensor-parallel", "late", late_rank=1),
     Variant("tensor-parallel", "channels", channels=2),
+    Variant("tensor-parallel", "channels8", channels=8),
+    Variant("tensor-parallel", "sms112", sms=112),
     Variant("tensor-parallel", "long", tokens=4096),
 ]
 
@@ -101,7 +107,7 @@ def steps(variant: Variant, device: torch.device, width: int, layers: int) -> St
             network(alone(x) if is_late else x)
 
     if not is_data:
-        return infer
+        return on_part(infer, variant.sms, device)
     model = DistributedDataParallel(
         network, device_ids=[device.index] if device.type == "cuda" else None, bucket_cap_mb=variant.bucket_mb
     )
@@ -113,7 +119,24 @@ def steps(variant: Variant, device: torch.device, width: int, layers: int) -> St
         model(start).float().square().mean().backward()
         optimizer.step()
 
-    return train
+    return on_part(train, variant.sms, device)
+
+
+def on_part(step: Step, sms: int, device: torch.device) -> Step:
+    """The step with all but its collectives, which have streams of their own, on some of the SMs."""
+    if not sms or device.type == "cpu":
+        return step
+    from torch.cuda.green_contexts import GreenContext
+
+    part = GreenContext.create(num_sms=sms, device_id=device.index)  # gone with it, its stream would be too
+    stream = part.Stream()
+
+    def run() -> None:
+        with torch.cuda.stream(stream):
+            step()
+        assert part is not None
+
+    return run
 
 
 def work(rank: int, args: argparse.Namespace, world: int, channels: int, port: int) -> None:
@@ -128,7 +151,7 @@ def work(rank: int, args: argparse.Namespace, world: int, channels: int, port: i
     dist.init_process_group("nccl" if is_gpu else "gloo", rank=rank, world_size=world)
     gc.disable()
     width, layers = (2048, 6) if is_gpu else (64, 2)
-    chosen = [each for each in VARIANTS if each.channels == channels]
+    chosen = [each for each in args.variants if each.channels == channels]
     made = {each: steps(each, device, width, layers) for each in chosen}
     rows = []
     for variant, step in made.items():
@@ -189,7 +212,7 @@ def main() -> None:
     args.out.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + args.seconds
     for world in args.worlds:
-        for channels in sorted({each.channels for each in VARIANTS}):
+        for channels in sorted({each.channels for each in args.variants}):
             if time.monotonic() > until:
                 break
             with socket.socket() as free:
@@ -243,7 +266,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--worlds", type=int, nargs="+", default=[2, 4], metavar="RANKS")
     parser.add_argument("--runs", type=int, default=RUNS, help="timed runs of a variant")
     parser.add_argument("--seconds", type=float, default=150.0, help="start no further world after so long")
-    return parser.parse_args()
+    names = sorted({each.name for each in VARIANTS})
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="variants")
+    args = parser.parse_args()
+    args.variants = [each for each in VARIANTS if each.name in args.only]
+    return args
 
 
 if __name__ == "__main__":
