@@ -1,8 +1,9 @@
 """The operator ``costmodel::mm``: a matrix product by the library's call that is chosen for the SMs it gets.
 
 It chooses among the algorithms of cuBLASLt, told the SMs, and the call of PyTorch. Whatever it does not know
-it leaves to PyTorch: other devices and dtypes, and operands with gaps. It was tried on a CPU alone;
-``experiments/products/check_operator.py`` compares it with float64 on a GPU.
+it leaves to PyTorch: other devices and dtypes, and operands with gaps. Sums are added in float32, and results
+have the operands' dtype, in a region of autocast too. ``experiments/products/check_operator.py`` compares it
+with float64 on a GPU.
 """
 
 from collections.abc import Callable
@@ -34,7 +35,9 @@ from costmodel.products._product import Kernel, Product
 # cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
 _TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
 _TRANS_A, _TRANS_B = 3, 4
+_ROUNDED_PARTS = 1, 4  # cublasLtReductionScheme_t: in place, and in the type of the results
 _ALIGNMENT = 256
+_TOO_LONG = 1 << 31
 _REMEMBERED = 4096
 
 Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -49,20 +52,14 @@ def mm(a: torch.Tensor, b: torch.Tensor, sms: int = 0) -> torch.Tensor:
         b: ``(k, n)``, likewise.
         sms: SMs of the current stream, such as those of its green context; 0 for all.
     """
-    layout = _layout(a), _layout(b)
-    name = torch.cuda.get_device_name(a.device) if a.is_cuda else ""
-    dtype = _dtype(a)
-    if None in layout or a.dtype != b.dtype or name not in shipped_products().devices or dtype not in _TYPES:
-        return torch.mm(a, b)
-    (m, k), n = a.shape, b.shape[1]
-    c = torch.empty((m, n), dtype=a.dtype, device=a.device)
-    if any(each.data_ptr() % _ALIGNMENT for each in (a, b, c)):
-        return torch.mm(a, b)
-    product = Product(m, n, k, dtype=dtype, layout="".join(each or "" for each in layout))
+    product = _find_product(a, b)
+    if product is None:
+        return _by_pytorch(a, b)
+    c = torch.empty((product.m, product.n), dtype=a.dtype, device=a.device)
     with torch.cuda.device(a.device):
-        multiply = _plan(product, sms, name, a.device.index)
-        if multiply is None:
-            return torch.mm(a, b)
+        multiply = _plan(product, sms, torch.cuda.get_device_name(a.device), a.device.index)
+        if multiply is None or c.data_ptr() % _ALIGNMENT:
+            return _by_pytorch(a, b)
         multiply(a, b, c)
     return c
 
@@ -82,24 +79,52 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
 def _differentiate(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     a, b = ctx.saved_tensors
     wants_a, wants_b, *_ = ctx.needs_input_grad
-    of_a = mm(gradient, b.t(), *ctx.sms) if wants_a else None
-    of_b = mm(a.t(), gradient, *ctx.sms) if wants_b else None
+    of_a = mm(gradient, b.mH, *ctx.sms) if wants_a else None
+    of_b = mm(a.mH, gradient, *ctx.sms) if wants_b else None
     return of_a, of_b, *[None for _ in ctx.sms]
 
 
 mm.register_autograd(_differentiate, setup_context=_save)
 
 
+def _by_pytorch(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return PyTorch's product, of the operands' dtype where it would cast them (autocast) too."""
+    with torch.autocast(a.device.type, enabled=False):
+        return torch.mm(a, b)
+
+
+def _find_product(a: torch.Tensor, b: torch.Tensor) -> Product | None:
+    """Return the product that matrices have; None for what is PyTorch's to compute, or to refuse."""
+    dtype, layouts = _dtype(a), (_layout(a), _layout(b))
+    is_known = (
+        a.is_cuda
+        and a.device == b.device
+        and a.dtype == b.dtype
+        and dtype in _TYPES
+        and None not in layouts
+        and a.shape[1] == b.shape[0]
+        and max(*a.shape, *b.shape) < _TOO_LONG
+        and not any(each.data_ptr() % _ALIGNMENT for each in (a, b))
+        and torch.cuda.get_device_name(a.device) in shipped_products().devices
+    )
+    if not is_known:
+        return None
+    (m, k), n = a.shape, b.shape[1]
+    return Product(m, n, k, dtype=dtype, layout="".join(each or "" for each in layouts))
+
+
 def _layout(matrix: torch.Tensor) -> str | None:
     """Tell how a matrix is stored; None if it has gaps or is none."""
-    if matrix.dim() != 2 or 0 in matrix.shape:
+    if matrix.layout != torch.strided or matrix.dim() != 2 or 0 in matrix.shape:
         return None
     return "n" if matrix.is_contiguous() else "t" if matrix.t().is_contiguous() else None
 
 
 def _dtype(matrix: torch.Tensor) -> str:
     name = str(matrix.dtype).removeprefix("torch.")
-    return "tfloat32" if name == "float32" and torch.backends.cuda.matmul.allow_tf32 else name
+    # ``allow_tf32`` raises where both of PyTorch's ways to set the precision were used.
+    is_rounded = name == "float32" and torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return "tfloat32" if is_rounded else name
 
 
 @lru_cache(_REMEMBERED)
@@ -114,7 +139,7 @@ def _plan(product: Product, sms: int, device: str, index: int) -> Multiply | Non
     for choice in top(product, sms or None, device, offered, count=1000):
         if choice.kernel.backend == "torch":
             return None
-        if choice.kernel.backend == "cublaslt":
+        if choice.kernel.backend == "cublaslt" and prepared.adds_in_float32(choice.kernel.position):
             return prepared.multiply(choice.kernel.position)
     return None
 
@@ -152,8 +177,15 @@ class _Prepared:
 
     def describe(self, position: int) -> Kernel:
         """Return an algorithm as a kernel."""
-        config = read_algorithm_config(self._library, self.answers[position])
-        return describe_algorithm(self._product, "told" if self._told else "", position, config)
+        kind = "told" if self._told else ""
+        return describe_algorithm(self._product, kind, position, self._config(position))
+
+    def adds_in_float32(self, position: int) -> bool:
+        """Whether an algorithm rounds to the type of the results once, not each part of a split sum."""
+        return self._config(position)["reduction"] not in _ROUNDED_PARTS
+
+    def _config(self, position: int) -> dict[str, int]:
+        return read_algorithm_config(self._library, self.answers[position])
 
     def multiply(self, position: int) -> Multiply:
         """Return what runs an algorithm."""

@@ -41,7 +41,7 @@ def main() -> None:
     started = time.time()
     shard, count = (int(each) for each in options.shard.split("/"))
     os.environ.setdefault("TRITON_CACHE_DIR", str(options.cache))
-    every = list_shapes()
+    every = _without_measured(list_shapes(), options.lacking)
     shapes = every[shard::count][: options.shapes or None][options.begin :]
     wanted = list_variants(every if count > 1 else shapes, BUDGETS)
     variants = [each for each, _ in wanted[:_VARIANTS] if each.kind not in options.without]
@@ -84,6 +84,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shard", default="0/1", help="I/N: the shapes of one of N processes")
     parser.add_argument("--shapes", type=int, default=0, help="at most; 0 for all")
     parser.add_argument("--begin", type=int, default=0, help="leave out as many shapes of the shard")
+    parser.add_argument(
+        "--lacking", type=Path, nargs="*", default=[], help="tables whose shapes are left out"
+    )
     parser.add_argument("--without", nargs="*", default=[], help="kinds of candidates to leave out")
     parser.add_argument("--workers", type=int, default=15, help="processes that compile")
     parser.add_argument(
@@ -95,11 +98,22 @@ def _options() -> argparse.Namespace:
     return options
 
 
+def _without_measured(shapes: list[Shape], tables: list[Path]) -> list[Shape]:
+    import pyarrow.parquet as pq
+
+    measured = set[tuple[Any, ...]]()
+    for path in tables:
+        columns = pq.read_table(path, columns=[*Shape._fields]).to_pydict()
+        measured.update(zip(*(columns[name] for name in Shape._fields), strict=True))
+    return [shape for shape in shapes if tuple(shape) not in measured]
+
+
 def _begin_again(options: argparse.Namespace, begin: int, seconds: float) -> None:
     """Go on in a process of its own: a fault of a kernel leaves this one without a device."""
     names = "out", "shard", "shapes", "workers", "cache"
     kept = [text for name in names for text in (f"--{name}", str(getattr(options, name)))]
     rest = ["--begin", str(begin), "--seconds", f"{seconds:.0f}", "--compile-seconds", "30"]
+    rest += ["--lacking", *map(str, options.lacking)]
     sys.exit(subprocess.call([sys.executable, __file__, *kept, *rest, "--without", *options.without]))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from costmodel.products._operator import mm  # noqa: E402 (needs PyTorch)
+from costmodel.products._operator import _dtype, mm  # noqa: E402 (needs PyTorch)
 
 pytestmark = [pytest.mark.white_box, pytest.mark.torch]
 
@@ -22,9 +22,23 @@ def test_pytorch_accepts_it_as_an_operator() -> None:
     torch.library.opcheck(torch.ops.costmodel.mm.default, (a, b, 0))
 
 
-def test_it_has_gradients() -> None:
-    a, b = (torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_it_has_gradients(dtype: torch.dtype) -> None:
+    a, b = (torch.randn(3, 3, dtype=dtype, requires_grad=True) for _ in range(2))
     assert torch.autograd.gradcheck(lambda x, y: mm(x, y, 0), (a, b))
+    assert torch.autograd.gradgradcheck(lambda x, y: mm(x, y, 0), (a, b))
+
+
+def test_results_have_the_dtype_that_the_compiler_was_told() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        assert mm(torch.ones(2, 2), torch.ones(2, 2), 0).dtype == torch.float32
+
+
+def test_rounding_is_seen_in_whichever_way_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    precision, made = torch.backends.cuda.matmul, torch.ones(2, 2)
+    assert _dtype(made) == "float32"
+    monkeypatch.setattr(precision, "fp32_precision", "tf32")  # reading ``allow_tf32`` raises from here on
+    assert _dtype(made) == "tfloat32"
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
