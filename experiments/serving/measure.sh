@@ -3,5 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:?folder for the measurements}
-"${PYTHON:-python}" -m costmodel collect run experiments/serving/campaign.toml --out "$out" \
-  ${2:+--time-limit "$2"} --devices "${3:-1}"
+campaign=${CAMPAIGN:-experiments/serving/campaign.toml}
+python=${PYTHON:-python}
+PYTHONPATH=$PWD "$python" experiments/serving/choose.py "$campaign" "$out"
+PYTHONPATH=$PWD "$python" experiments/serving/measure.py "$campaign" "$out" ${2:+--seconds "$2"} --devices "${3:-1}"

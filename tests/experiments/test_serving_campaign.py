@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiment_folder import found_beside
 from msgspec.structs import replace
 
 from costmodel.collector import find_campaign
@@ -19,7 +20,8 @@ from costmodel.records._platform import part_of
 
 pytestmark = pytest.mark.white_box
 
-CAMPAIGN = find_campaign(Path(__file__).parents[2] / "experiments" / "serving" / "campaign.toml")
+FOLDER = Path(__file__).parents[2] / "experiments" / "serving"
+CAMPAIGN = find_campaign(FOLDER / "campaign.toml")
 H100 = find_device("NVIDIA H100 80GB HBM3")
 
 
@@ -70,6 +72,28 @@ def test_each_problem_has_configs_of_which_the_default_is_one() -> None:
         space = source.space(workload, "cuda")
         assert space.size is None or space.size >= 12, workload.name
         assert space.candidate(space.starts[0]).launches[0].blocks >= 1, workload.name
+
+
+@pytest.mark.parametrize(
+    ("name", "frameworks", "published"),
+    [
+        ("triton.fused_moe-t32-e128-k8-n1536-d2048-s100", {(16, 64, 128, 4, 4), (16, 32, 64, 4, 3)}, 3),
+        ("triton.fused_moe_float8-t2048-e256-k8-n512-d7168-s100", {(64, 128, 128, 4, 3)}, 3),
+        ("triton.block_scaled_float8-m1-n7168-k2304", {(64, 128, 128, 4, 3), (64, 128, 128, 4, 2)}, 0),
+    ],
+)
+def test_what_frameworks_run_and_their_tables_have_is_timed(
+    name: str, frameworks: set[tuple[int, ...]], published: int
+) -> None:
+    parameters = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_warps", "num_stages")
+    with found_beside(FOLDER, ["choose"]):
+        from choose import choose
+
+        chosen = choose(CAMPAIGN, Workload.parse(name))
+    configs = [tuple(each.config.decisions[part] for part in parameters) for each in chosen]
+    assert frameworks <= set(configs)
+    assert len(configs) >= CAMPAIGN.kernels.random + published
+    assert len({each.candidate_id for each in chosen}) == len(chosen)
 
 
 def test_a_campaign_that_is_stopped_goes_on_and_measures_everything_once(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ def _dtypes(family: TritonFamily, workload: Workload) -> tuple[str, ...]:
     """Return the types of the workload's arguments."""
     if family.operators:
         return (workload.dtype,) * (len(workload.operator.inputs(workload.dims)) + 1)
-    return tuple(family.array_types(workload).values())
+    return tuple(family.array_types.values())
 
 
 def _type(parameter: KernelParameter) -> str:

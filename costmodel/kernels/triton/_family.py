@@ -65,8 +65,9 @@ class TritonFamily:
         dtype: Element type of the operators; arrays have their own.
         operands: The operator's input, or ``"output"``, behind each array of the kernel; None is passed where
             the operator has no such input.
-        arrays: Makes all arrays of given dims by name, the same for the same ``rng``. Outputs are full of
-            what the kernel will not compute, such as NaN.
+        arrays: Makes all arrays of given dims by name, the same for the same ``rng``, and of the same types
+            at all sizes: kernels are compiled for those at ``dims``. Outputs are full of what the kernel will
+            not compute, such as NaN.
         outputs: Names of the arrays that are compared.
         reference: What the outputs should hold, from arrays and dims, computed independently.
         library: File with what a user of PyTorch would call instead: functions of the arrays' tensors by name
@@ -248,29 +249,28 @@ class TritonFamily:
             )
         return {name: made[name] for name in self.argument_names}
 
-    def array_types(self, workload: Workload) -> dict[str, str]:
-        """Element type of each array of a workload of its own, as NumPy names them; made once a process."""
-        return {name: dtype for name, (dtype, _) in self._made(workload).items()}
+    @cached_property
+    def array_types(self) -> dict[str, str]:
+        """Element type of each array of its own workloads, as NumPy names them: the same at all sizes."""
+        return {name: str(made.dtype) for name, made in self.make_arrays(self.workload()).items()}
 
     def array_bytes(self, workload: Workload) -> tuple[int, ...]:
         """Size of each argument of a workload, in the order of its arguments."""
         if not self.operators:
-            return tuple(size for _, size in self._made(workload).values())
+            return self._sizes(workload)
         operator, dims = workload.operator, workload.dims
         shapes = (*operator.inputs(dims).values(), operator.output(dims))
         return tuple(math.prod(shape) * DTYPE_BYTES[workload.dtype] for shape in shapes)
 
-    def _made(self, workload: Workload) -> dict[str, tuple[str, int]]:
-        """Element type and bytes of each array of a workload of its own; made once a process."""
-        if workload.name not in self._arrays:
+    def _sizes(self, workload: Workload) -> tuple[int, ...]:
+        """Bytes of each array; made once a process."""
+        if workload.name not in self._known_sizes:
             made = self.make_arrays(workload)
-            self._arrays[workload.name] = {
-                name: (str(each.dtype), each.nbytes) for name, each in made.items()
-            }
-        return self._arrays[workload.name]
+            self._known_sizes[workload.name] = tuple(each.nbytes for each in made.values())
+        return self._known_sizes[workload.name]
 
     @cached_property
-    def _arrays(self) -> dict[str, dict[str, tuple[str, int]]]:
+    def _known_sizes(self) -> dict[str, tuple[int, ...]]:
         return {}
 
     def own_arguments(self, workload: Workload) -> list[NDArray[Any]]:
@@ -292,8 +292,7 @@ class TritonFamily:
         """Return the largest relative error of an output that is rounding."""
         if self.tolerance is not None:
             return self.tolerance
-        types = self.array_types(workload)
-        return max(tolerance_of(types[name]) for name in self.outputs)
+        return max(tolerance_of(self.array_types[name]) for name in self.outputs)
 
     def _check(self) -> None:
         known = {*self.dims, *self.parameters}

@@ -63,7 +63,7 @@ FAMILY = TritonFamily(
     },
     starts=({"num_stages": 2},),
     conditions=(
-        "BLOCK_M < 2 * max(m, 32)",
+        "BLOCK_M < 2 * max(m, 64)",
         "BLOCK_N < 2 * max(n, 32)",
         "BLOCK_K < 2 * max(k, 32)",
         "GROUP_M == 1 or GROUP_M <= 2 * ceil(m / BLOCK_M)",

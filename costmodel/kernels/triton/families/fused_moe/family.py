@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.families import routing
+from costmodel.kernels.triton.families import normals, routing
 from costmodel.kernels.triton.families.tile_products import GROUPED, operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -30,11 +30,10 @@ def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     tokens, experts, chosen, width, depth = (dims[name] for name in "teknd")
     routed = routing.draw(dims, rng)
     weights = rng.random((tokens, chosen), np.float32)
-    w = rng.standard_normal((experts, width, depth), np.float32) * np.float32(depth**-0.5)
     return {
         **routed,
-        "x": rng.standard_normal((tokens, depth), np.float32).astype(np.float16),
-        "w": w.astype(np.float16),
+        "x": normals.draw(rng, (tokens, depth)),
+        "w": normals.draw(rng, (experts, width, depth), depth**-0.5),
         "weights": (weights / weights.sum(axis=1, keepdims=True)).ravel(),
         "y": np.full((tokens * chosen, width), np.nan, np.float16),
     }
@@ -63,7 +62,7 @@ def _family(name: str, *, weighted: bool) -> TritonFamily:
             "BLOCK_M": (16, 32, 64, 128),
             "BLOCK_N": (32, 64, 128, 256),
             "BLOCK_K": (32, 64, 128, 256),
-            "GROUP_M": (1, 16, 64),
+            "GROUP_M": (1, 8, 16, 32, 64),
             "num_warps": (2, 4, 8),
             "num_stages": (2, 3, 4, 5),
         },
@@ -72,12 +71,13 @@ def _family(name: str, *, weighted: bool) -> TritonFamily:
             **{"num_warps": 4, "num_stages": 3},
         },
         conditions=(
-            "BLOCK_M < 2 * max(t, 16)",
+            "BLOCK_M < 2 * max(t, 64)",
             "BLOCK_N < 2 * max(n, 32)",
             "BLOCK_K < 2 * max(d, 32)",
             f"GROUP_M == 1 or GROUP_M <= 2 * {_TILES_M}",
-            "256 * num_warps <= BLOCK_M * BLOCK_N <= 4096 * num_warps",  # 8 to 128 results a thread
-            "(BLOCK_M + BLOCK_N) * BLOCK_K <= 4096 * num_warps",  # up to 128 operands a thread
+            # What tables of frameworks have: 4 to 128 results a thread, and up to 512 operands.
+            "128 * num_warps <= BLOCK_M * BLOCK_N <= 4096 * num_warps",
+            "(BLOCK_M + BLOCK_N) * BLOCK_K <= 16384 * num_warps",
             f"{_SHARED_BYTES} <= 232448",
         ),
         grid=(_TILES,),

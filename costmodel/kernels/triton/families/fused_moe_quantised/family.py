@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.families import float8, packed, routing
+from costmodel.kernels.triton.families import float8, normals, packed, routing
 from costmodel.kernels.triton.families.tile_products import operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -33,7 +33,7 @@ _PARAMETERS = {
 _CONDITIONS = (
     "BLOCK_M < 2 * max(t, 64)",
     "BLOCK_N < 2 * max(n, 32)",
-    "256 * num_warps <= BLOCK_M * BLOCK_N <= 4096 * num_warps",  # 8 to 128 results a thread
+    "128 * num_warps <= BLOCK_M * BLOCK_N <= 4096 * num_warps",  # 4 to 128 results a thread
 )
 
 
@@ -49,10 +49,10 @@ def _shared(of_token: int, of_weight: float, conditions: Sequence[str]) -> dict[
     return {
         "kernel": Path(__file__).with_name("kernel.py"),
         "parameters": _PARAMETERS,
-        # A thread has operands of up to 256 bytes.
+        # A thread has operands of up to 512 bytes.
         "conditions": (
             *_CONDITIONS,
-            f"(BLOCK_M + BLOCK_N) * BLOCK_K <= {8192 // of_token} * num_warps",
+            f"(BLOCK_M + BLOCK_N) * BLOCK_K <= {16384 // of_token} * num_warps",
             *conditions,
         ),
         "grid": (_TILES,),
@@ -103,7 +103,7 @@ def _packed(bits: int) -> TritonFamily:
         words, scales = packed.draw(rng, bits, (experts, depth, width), dims["g"])
         return {
             **routed,
-            "x": rng.standard_normal((tokens, depth), np.float32).astype(np.float16),
+            "x": normals.draw(rng, (tokens, depth)),
             "words": words,
             "scales": scales,
             "y": np.full((tokens * dims["k"], width), np.nan, np.float16),

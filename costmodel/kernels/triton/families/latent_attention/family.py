@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.families import pages
+from costmodel.kernels.triton.families import normals, pages
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -26,11 +26,9 @@ def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     """Random normal queries and cache, and an output that nobody has written."""
     sequences, heads, latent, rotary = (dims[dim] for dim in "bhro")
     table, lengths, count = pages.draw(dims, rng)
-    query = rng.standard_normal((sequences, heads, latent + rotary), np.float32)
-    cache = rng.standard_normal((count, dims["p"], latent + rotary), np.float32)
     return {
-        "query": query.astype(np.float16),
-        "cache": cache.astype(np.float16),
+        "query": normals.draw(rng, (sequences, heads, latent + rotary)),
+        "cache": normals.draw(rng, (count, dims["p"], latent + rotary)),
         "table": table,
         "lengths": lengths,
         "output": np.full((sequences, heads, latent), np.nan, np.float16),

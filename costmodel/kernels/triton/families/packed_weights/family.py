@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.families import packed
+from costmodel.kernels.triton.families import normals, packed
 from costmodel.kernels.triton.families.tile_products import operand_reads
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -25,7 +25,7 @@ def _family(bits: int) -> TritonFamily:
         rows, columns, depth = (dims[dim] for dim in "mnk")
         words, scales = packed.draw(rng, bits, (depth, columns), dims["g"])
         return {
-            "x": rng.standard_normal((rows, depth), np.float32).astype(np.float16),
+            "x": normals.draw(rng, (rows, depth)),
             "words": words,
             "scales": scales,
             "y": np.full((rows, columns), np.nan, np.float16),

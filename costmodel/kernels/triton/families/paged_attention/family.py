@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.kernels.triton._family import TritonFamily
-from costmodel.kernels.triton.families import pages
+from costmodel.kernels.triton.families import normals, pages
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -28,9 +28,9 @@ def _arrays(dims: Mapping[str, int], rng: np.random.Generator) -> Arrays:
     table, lengths, count = pages.draw(dims, rng)
     cache, queries = (count, dims["p"], heads, size), (sequences, heads * shared, size)
     return {
-        "query": rng.standard_normal(queries, np.float32).astype(np.float16),
-        "key": rng.standard_normal(cache, np.float32).astype(np.float16),
-        "value": rng.standard_normal(cache, np.float32).astype(np.float16),
+        "query": normals.draw(rng, queries),
+        "key": normals.draw(rng, cache),
+        "value": normals.draw(rng, cache),
         "table": table,
         "lengths": lengths,
         "output": np.full(queries, np.nan, np.float16),
@@ -42,11 +42,12 @@ def _reference(arrays: Arrays, dims: Mapping[str, int]) -> Arrays:
     output = np.empty(arrays["output"].shape, np.float64)
     for i, length in enumerate(arrays["lengths"].tolist()):
         keys, values = (pages.gather(arrays[name], arrays["table"][i], length) for name in ("key", "value"))
-        for head in range(dims["h"] * dims["q"]):
-            of_keys = head // dims["q"]
-            scores = keys[:, of_keys] @ arrays["query"][i, head].astype(np.float64) / np.sqrt(dims["d"])
-            powers = np.exp(scores - scores.max())
-            output[i, head] = powers @ values[:, of_keys] / powers.sum()
+        for head in range(dims["h"]):
+            sharing = slice(head * dims["q"], (head + 1) * dims["q"])
+            queries = arrays["query"][i, sharing].astype(np.float64)
+            scores = queries @ keys[:, head].T / np.sqrt(dims["d"])
+            powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+            output[i, sharing] = powers @ values[:, head] / powers.sum(axis=1, keepdims=True)
     return {"output": output}
 
 

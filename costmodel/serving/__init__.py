@@ -1,0 +1,1 @@
+"""Tables of configs for frameworks that serve language models."""

@@ -1,0 +1,74 @@
+"""Kernels of a model that frameworks take configs for from a table, and our workloads that stand for them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from costmodel.records._workload import Workload
+
+# What tables call the types of tokens and weights; of 16-bit ones nothing.
+Precision = Literal["", "fp8_w8a8", "int8_w8a8", "int8_w8a16", "int4_w4a16"]
+BlockShape = tuple[int, int]
+
+_FAMILIES = {"": "fused_moe", "int8_w8a16": "fused_moe_int8", "int4_w4a16": "fused_moe_int4"}
+_GROUP = 128  # weights that share a scale, where nobody says it
+_SKEW = 100  # how unevenly experts are chosen, see ``fused_moe``
+
+
+@dataclass(frozen=True)
+class ExpertProducts:
+    """Both products of the experts of a layer: gate and up together, then down. One config is for both.
+
+    Attributes:
+        experts: On a GPU.
+        chosen: Experts of a token; 0 where it is not known, as tables do not say it.
+        width: Elements between the products, after gating.
+        hidden: Elements of a token; 0 where it is not known.
+        precision: Types of tokens and weights.
+        block: Rows and columns of a weight that share a scale.
+    """
+
+    experts: int
+    chosen: int
+    width: int
+    hidden: int
+    precision: Precision = ""
+    block: BlockShape | None = None
+
+    def workloads(self, tokens: int) -> tuple[Workload, Workload]:
+        """Return the products of a number of tokens, of our own families; sizes must be known."""
+        return self._workload(tokens, 2 * self.width, self.hidden, ""), self._workload(
+            tokens, self.hidden, self.width, "_weighted"
+        )
+
+    def _workload(self, tokens: int, columns: int, depth: int, weighted: str) -> Workload:
+        family = "fused_moe_float8" if self.precision == "fp8_w8a8" else _FAMILIES[self.precision]
+        dims = {"t": tokens, "e": self.experts, "k": self.chosen, "n": columns, "d": depth}
+        if family == "fused_moe":
+            family += weighted
+        if self.precision.startswith("int"):
+            dims["g"] = self.block[1] if self.block else _GROUP
+        return Workload(f"triton.{family}", "", {**dims, "s": _SKEW})
+
+
+@dataclass(frozen=True)
+class ScaledProduct:
+    """A product of a linear layer in float8, whose weights have a scale for each block.
+
+    Attributes:
+        columns: Results of a token.
+        depth: Elements of a token.
+        block: Rows and columns of a weight that share a scale.
+    """
+
+    columns: int
+    depth: int
+    block: BlockShape = (128, 128)
+
+    def workloads(self, tokens: int) -> tuple[Workload]:
+        """Return the product of a number of tokens."""
+        return (
+            Workload("triton.block_scaled_float8", "", {"m": tokens, "n": self.columns, "k": self.depth}),
+        )
+
+
+Kernel = ExpertProducts | ScaledProduct

@@ -1,0 +1,98 @@
+"""Choose the configs of the campaign: what frameworks run, what their tables have nearby, and a sample.
+
+They are the first round of the campaign in the folder, which ``measure.py`` times.
+"""
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from costmodel.collector.campaign._config import CampaignConfig
+from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.errors import InvalidConfigError
+from costmodel.kernels._design_space import DesignSpace, sample_from_starts
+from costmodel.kernels.triton._source import TritonSource
+from costmodel.records._candidate import Candidate, Config
+from costmodel.records._workload import Workload
+from costmodel.serving._default_rule import Row, default_row
+from costmodel.serving._kernel import ExpertProducts, ScaledProduct
+from costmodel.serving._published import PublishedTable, published_tables
+
+_GPUS = ("H100", "H200", "H800")
+_MOST_PUBLISHED = 6
+_PRECISIONS = {
+    "triton.fused_moe": "",
+    "triton.fused_moe_weighted": "",
+    "triton.fused_moe_float8": "fp8_w8a8",
+    "triton.fused_moe_int4": "int4_w4a16",
+    "triton.fused_moe_int8": "int8_w8a16",
+}
+
+
+def main() -> None:
+    """Choose for each workload that has none."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("campaign", type=Path)
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    config, folder = CampaignConfig.load(options.campaign), CampaignFolder(options.folder)
+    folder.claim(config)
+    left = [each for each in config.parsed_workloads if folder.proposals(each, 0) is None]
+    with ProcessPoolExecutor() as processes:
+        for workload, chosen in zip(left, processes.map(partial(choose, config), left), strict=True):
+            folder.write_proposals(workload, 0, chosen)
+
+
+def choose(config: CampaignConfig, workload: Workload) -> list[Candidate]:
+    """Return what is timed of a workload: what others are known to choose, then a sample."""
+    space = TritonSource().space(workload, "cuda")
+    known = {each.candidate_id: each for row in _rows(workload) for each in _candidates(space, row)}
+    drawn = sample_from_starts(
+        space, config.kernels.random, config.draw_seed(workload, 0), known=list(known.values())
+    )
+    return [*known.values(), *drawn]
+
+
+def _rows(workload: Workload) -> Iterator[Row]:
+    """Yield what frameworks run without a table, then what tables for Hopper have for the nearest sizes."""
+    dims = workload.dims
+    if workload.kind == "triton.block_scaled_float8":
+        product = ScaledProduct(dims["n"], dims["k"])
+        yield from (default_row(each, product, dims["m"]) for each in ("vllm", "sglang"))
+    elif workload.kind in _PRECISIONS:
+        precision = _PRECISIONS[workload.kind]
+        width = dims["d"] if workload.kind.endswith("weighted") else dims["n"] // 2
+        block = None if not precision else (128, 128) if precision == "fp8_w8a8" else (0, dims["g"])
+        products = ExpertProducts(dims["e"], dims["k"], width, 0, precision, block)
+        yield from (default_row(each, products, dims["t"]) for each in ("vllm", "sglang"))
+        alike = [each for each in published_tables() if each.precision == precision and _is_hopper(each)]
+        for table in sorted(alike, key=partial(_distance, products))[:_MOST_PUBLISHED]:
+            yield table.rows[min(table.rows, key=lambda tokens: abs(tokens - dims["t"]))]
+
+
+def _is_hopper(table: PublishedTable) -> bool:
+    return any(name in table.device for name in _GPUS)
+
+
+def _distance(products: ExpertProducts, table: PublishedTable) -> float:
+    apart = np.log2(table.experts / products.experts), np.log2(table.width / products.width)
+    return float(np.abs(apart).sum() + (table.block is None) * (products.block is not None))
+
+
+def _candidates(space: DesignSpace, row: Row) -> Iterator[Candidate]:
+    """Yield the candidate of a row, with a smaller group where there are too few tiles; none outside."""
+    decisions = {name.replace("_SIZE", ""): value for name, value in row.items()}
+    for group in sorted({1, 8, 16, 32, 64}, reverse=True):
+        if group <= decisions["GROUP_M"]:
+            with suppress(InvalidConfigError):
+                yield space.candidate(Config({**decisions, "GROUP_M": group}))
+                return
+
+
+if __name__ == "__main__":
+    main()
