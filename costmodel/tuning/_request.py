@@ -128,9 +128,10 @@ class SearchSettings:
         study_name: Prefix of the study names. Searches with the same name, space and goal share a study.
         seed: Seed of all random choices.
         compiled_per_trial: Number of candidates to compile for each one that is measured, where a model of
-            compiled kernels is known (see ``Prior``): it chooses which of them are measured. 1 to compile
-            only what is measured. None for 4, or for half of the build processes if these are fewer than 8,
-            in searches of up to 16 trials; longer ones screen anew by what they have learned.
+            compiled kernels is known (see ``Prior``): it chooses which of them are measured, from another
+            shortlist after every 16 measurements. 1 to compile only what is measured. None for 4, or for half
+            of the build processes if these are fewer than 8, in searches of up to 16 trials, and for 1 in
+            longer ones.
         measure_curves: On a device, also measure the chosen kernel at other SM budgets, and search the whole
             device for the kernel to compare it with. A replay has both without this option.
 

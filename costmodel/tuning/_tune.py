@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from costmodel.search._study import open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._model import ModelSampler
+from costmodel.search.samplers._staged import StagedSampler
 from costmodel.search.spaces._base import SearchSpace
 from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.transfer.prediction._model import Model
@@ -197,28 +199,23 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
 def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: Knowledge) -> ModelSampler:
     """Make the sampler of one source.
 
-    Where a model of compiled kernels is known, it chooses from a shortlist that is compiled, as far as the
-    runner can tell what became of it.
+    Where a model of compiled kernels is known, it chooses from shortlists that are compiled, as far as the
+    runner can tell what became of them.
     """
     sampler = _sampler(request, space, known)
-    ahead = request.settings.compiled_per_trial or _compiled_per_trial(runner, request.trials)
-    if known.compiled is None or ahead <= 1:
+    per_trial = request.settings.compiled_per_trial or _compiled_per_trial(runner, request.trials)
+    if known.compiled is None or per_trial <= 1:
         return sampler
-    shortlist = sampler.shortlist(ahead * request.trials)
-    compiled = CompiledSpace(space, shortlist, runner.machine_code)
-    with Progress("compiling", len(shortlist)):
-        count = len(compiled)
-    if not count:
-        return sampler
-    facts = {**known.facts, "compiled": str(count), "compiled_model": known.compiled.facts["model"]}
-    return _sampler(request, compiled, replace(known.compiled, facts=facts))
+    compiled = CompiledSpace(space, runner.machine_code)
+    facts = {**known.facts, "compiled_model": known.compiled.facts["model"]}
+    make = partial(StagedSampler, screener=sampler, trials=request.trials, per_trial=per_trial)
+    with Progress("compiling", 1):
+        staged = _sampler(request, compiled, replace(known.compiled, facts=facts), make)
+    return staged if compiled.built else sampler
 
 
 def _compiled_per_trial(runner: Runner, trials: int) -> int:
-    """How many to compile for each that is measured: as many as builders make while the device would idle.
-
-    A longer search screens its space anew, by what it has learned, which a shortlist of the beginning lacks.
-    """
+    """How many to compile for each that is measured: as many as builders make while the device would idle."""
     return min(_COMPILED, runner.in_flight // 2) if trials <= _SHORT else 1
 
 
@@ -251,8 +248,13 @@ def _best_on_whole(request: _Request, space: SearchSpace, told: Knowledge) -> li
     return [by_config[config.config_id] for config in order[: max(1, request.trials // _ON_WHOLE)]]
 
 
-def _sampler(request: _Request, space: SearchSpace, told: Knowledge) -> ModelSampler:
-    return ModelSampler(
+def _sampler(
+    request: _Request,
+    space: SearchSpace,
+    told: Knowledge,
+    make: Callable[..., ModelSampler] = ModelSampler,
+) -> ModelSampler:
+    return make(
         space.in_columns(told.columns),
         told.model,
         objective=request.goal.objective_for(space.platforms),

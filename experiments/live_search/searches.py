@@ -3,7 +3,7 @@
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -74,7 +74,7 @@ def search(send: Callable[[Any], None], name: str, case: Case, settings: Setting
             space.target,
             folder,
             trials,
-            space=_rules(ms, case, settings),
+            space=design_rules(ms, case, settings.kind),
             measure_callbacks=[*ms.measure_callback.MeasureCallback.create("default"), log.callback()],
             num_tuning_cores=settings.threads,
             seed=case.seed,
@@ -124,15 +124,15 @@ def _evolution(ms: Any, settings: Settings) -> Any:
     )
 
 
-def _rules(ms: Any, case: Case, settings: Settings) -> Any:
+def design_rules(ms: Any, case: Case, kind: str) -> Any:
     """The rules of the workload's dtype; the default ones import what takes a slow machine a minute."""
     half = "cuda-tensorcore" if case.workload.endswith("float16") else "cuda"
-    rules = half if settings.kind == "cuda" else "llvm"
+    rules = half if kind == "cuda" else "llvm"
     return ms.space_generator.PostOrderApply(sch_rules=rules, postprocs=rules, mutator_probs=rules)
 
 
 class Log:
-    """Sends what each batch found: how many ran, and every candidate that beat all before it, with its time.
+    """Sends what a search found: how many ran, and every candidate that beat all before it, with its time.
 
     Args:
         send: Takes ``elapsed_s`` since the log was made, ``measured`` and ``failed`` so far, and the new
@@ -143,11 +143,12 @@ class Log:
         self._send = send
         self._best_s = float("inf")
         self._measured = self._failed = 0
+        self._improvements: list[dict[str, Any]] = []
         self._start = time.monotonic()
-        self.add([], [])
+        self.send()
 
     def callback(self) -> Any:
-        """The log as TVM takes it."""
+        """The log as TVM takes it: it sends once a batch."""
         from tvm.ir.utils import derived_object
         from tvm.s_tir import meta_schedule as ms
 
@@ -156,30 +157,34 @@ class Log:
         @derived_object
         class Callback(ms.measure_callback.PyMeasureCallback):
             def apply(self, _scheduler, _task, candidates, _built, results) -> None:
-                log.add(candidates, results)
+                for candidate, result in zip(candidates, results, strict=True):
+                    secs = sorted(float(s) for s in result.run_secs or ())
+                    run_s = secs[len(secs) // 2] if secs else float("inf")
+                    log.tell(run_s, lambda candidate=candidate: candidate.sch)
+                log.send()
 
         return Callback()
 
-    def add(self, candidates: Sequence[Any], results: Sequence[Any]) -> None:
-        """Send what a batch found."""
-        elapsed_s = time.monotonic() - self._start
-        improvements = []
-        for candidate, result in zip(candidates, results, strict=True):
-            secs = sorted(float(s) for s in result.run_secs or ())
-            self._measured += 1
-            self._failed += not secs
-            run_s = secs[len(secs) // 2] if secs else float("inf")
-            if run_s < self._best_s:
-                self._best_s = run_s
-                trace = json.dumps(candidate.sch.trace.as_json(), default=lambda number: number.value)
-                improvements.append(
-                    {"elapsed_s": elapsed_s, "trial": self._measured, "run_s": run_s, "trace": trace}
-                )
+    def tell(self, run_s: float, schedule: Callable[[], Any]) -> None:
+        """Take in a candidate; inf seconds if it failed. Its schedule is asked for if it beat all before."""
+        self._measured += 1
+        self._failed += run_s == float("inf")
+        if run_s < self._best_s:
+            self._best_s = run_s
+            trace = json.dumps(schedule().trace.as_json(), default=lambda number: number.value)
+            elapsed_s = time.monotonic() - self._start
+            self._improvements.append(
+                {"elapsed_s": elapsed_s, "trial": self._measured, "run_s": run_s, "trace": trace}
+            )
+
+    def send(self) -> None:
+        """Send what was told since."""
+        found, self._improvements = self._improvements, []
         self._send(
             {
-                "elapsed_s": elapsed_s,
+                "elapsed_s": time.monotonic() - self._start,
                 "measured": self._measured,
                 "failed": self._failed,
-                "improvements": improvements,
+                "improvements": found,
             }
         )

@@ -26,12 +26,13 @@ def measure_side_by_side(
     runner = cache(lambda sms: ours.Runner(sms or None, kind=settings.kind, build_workers=1))
     send(None)  # the clock starts
     for (workload, sms), steps in groups.items():
-        send((workload, sms, _latencies(workload, steps, builder, runner(sms), settings.kind)))
+        send((workload, sms, latencies_of(workload, steps, builder, runner(sms), settings.kind)))
 
 
-def _latencies(
+def latencies_of(
     workload: str, steps: Steps, builder: Any, runner: Any, kind: str
 ) -> list[tuple[float, float] | None]:
+    """Latency and repeat of the kernel of each step, measured in turn; None for one that fails."""
     from tvm.s_tir import Schedule
     from tvm.s_tir import meta_schedule as ms
     from tvm.s_tir.schedule import Trace

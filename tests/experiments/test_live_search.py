@@ -12,7 +12,7 @@ import pytest
 from experiment_folder import found_beside
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "live_search"
-MODULES = ("limited", "report", "results", "run", "searches", "side_by_side", "stock_part")
+MODULES = ("limited", "report", "results", "run", "searches", "side_by_side", "stages", "stock_part")
 MATMUL = "matmul-m32-n32-k32"
 
 
@@ -56,6 +56,26 @@ def test_searches_are_compared_at_equal_times_and_after_equal_trials() -> None:
     assert "At equal times 0.250" in text  # 2 / 8 at 50 s
     assert "after equal trials 0.800" in text  # 4 / 5 after 4 trials
     assert f"| {MATMUL} | whole | 1 | costmodel | 8 | 0 | 50 | 2.00 |" in text
+
+
+def test_stages_are_compared_at_equal_times() -> None:
+    stages = import_module("stages")
+    staged = found((6.0, 3, 4e-6), (11.0, 8, 2e-6), seconds=20.0, measured=8)
+    plain = found((4.0, 2, 8e-6), (14.0, 4, 5e-6), seconds=20.0, measured=4)
+    searches = {stages.STAGED: staged, stages.PLAIN: plain, stages.STOCK: plain}
+    text = stages.as_markdown([{"workload": MATMUL, "sms": 0, "searches": searches}])
+    assert f"| {MATMUL} | whole | 2.00; 8 | 5.00; 4 | 5.00; 4 |" in text
+    (line,) = [line for line in text.splitlines() if f"{stages.STAGED} / {stages.PLAIN}" in line]
+    assert [cell.split()[0] for cell in line.split("|")[2:-1]] == ["unknown", "0.500", "0.250", "0.400"]
+
+
+def test_all_cases_have_as_long_and_no_search_less_than_asked_for() -> None:
+    seconds_of_each = import_module("stages").seconds_of_each
+    assert [seconds_of_each(s, 3, 15.0, 60.0) for s in (450.0, 60.0, 6000.0)] == [
+        pytest.approx(130 / 3),
+        15.0,
+        60.0,
+    ]
 
 
 def test_the_recorded_run_says_what_the_readme_says() -> None:
@@ -145,6 +165,34 @@ def test_searches_are_made_kept_resumed_and_compared(tmp_path: Path) -> None:
     assert row["searches"]["costmodel"]["seconds"] == ours[0]["searches"]["costmodel"]["seconds"]
     steps = [step for found in row["searches"].values() for step in found["improvements"]]
     assert all(step["latency_s"] > 0 and "trace" not in step for step in steps)
+
+
+@pytest.mark.tvm
+@pytest.mark.rehearsal
+def test_stages_are_searched_and_compared(tmp_path: Path) -> None:
+    """On one thread, with models that know nothing of it; the stage needs the machine code of a GPU."""
+    pytest.importorskip("tvm")
+    from costmodel import train
+
+    stages, compared = import_module("stages"), tmp_path / "compared.json"
+    for name in ("sm-budgets", "sm-budgets-compiled"):
+        train("h100-sm-budgets", "ridge").save(tmp_path / f"{name}.costmodel")
+    small = ["--runner", "cpu", "--workload", MATMUL, "--sms", 1, "--population", 16, "--generations", 1]
+    limits = ["--time-limit", 300, "--least", 10, "--most", 10]
+    files = ["--models", tmp_path, "--out", tmp_path / "found.json", "--json", compared]
+    command = ["bash", FOLDER / "stages.sh", *small, *limits, *files]
+    done = subprocess.run(
+        [*map(str, command)],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(compared.read_text())
+    assert list(row["searches"]) == list(stages.SEARCHES)
+    assert all(found["measured"] for found in row["searches"].values())
+    assert "A/A: median" in done.stdout
 
 
 def rehearse(folder: Path, out: Path, *arguments: object) -> list[dict[str, dict[str, dict[str, object]]]]:

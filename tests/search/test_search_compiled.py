@@ -12,6 +12,7 @@ from costmodel.learners import Prediction
 from costmodel.records import Measurement
 from costmodel.search import ModelSampler, Pool
 from costmodel.search._search import Search
+from costmodel.search.samplers._staged import StagedSampler
 from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.testing import landscape_platform
 from costmodel.transfer import TransferModel
@@ -64,18 +65,27 @@ def column_of(space: CompiledSpace) -> int:
     from costmodel.features._extract import COLUMNS
 
     names = sorted(column.name for column in COMPILED_COLUMNS)
-    own = space.draw(0, np.random.default_rng(0)).features.shape[2] - len(names)
+    own = space.whole.draw(0, np.random.default_rng(0)).features.shape[2]
     assert own >= len(COLUMNS)
     return own + names.index("compiled/log2_instructions")
 
 
-def test_of_a_shortlist_the_model_of_compiled_kernels_measures_the_best(pool, records, ids, ignorant):
-    compiler = Compiler(records)
-    shortlist = ModelSampler(pool, ignorant).shortlist(6)
-    space = CompiledSpace(pool, shortlist, compiler)
-    search = Search(ReplayRunner(records), ModelSampler(space, BySize(column_of(space))), 2)
+def searched(pool, compiler, records, trials, *, per_trial, screener) -> Search:
+    """A search of so many trials that was made to its end."""
+    space = CompiledSpace(pool, compiler)
+    model = BySize(column_of(space))
+    sampler = StagedSampler(space, model, screener=screener, trials=trials, per_trial=per_trial)
+    search = Search(ReplayRunner(records), sampler, trials)
     while search.propose():
         search.measure()
+    return search
+
+
+def test_of_a_shortlist_the_model_of_compiled_kernels_measures_the_best(pool, records, ids, ignorant):
+    compiler = Compiler(records)
+    screener = ModelSampler(pool, ignorant)
+    shortlist = screener.shortlist(6)
+    search = searched(pool, compiler, records, 2, per_trial=3, screener=screener)
     measured = [trial.candidate.candidate_id for trial in search.result.trials]
     expected = sorted((each.candidate_id for each in shortlist), key=compiler.latency_s.__getitem__)
     assert measured[0] == expected[0]
@@ -84,11 +94,29 @@ def test_of_a_shortlist_the_model_of_compiled_kernels_measures_the_best(pool, re
     assert search.result.provenance.n_screened == len(pool)
 
 
+def test_a_longer_search_compiles_anew_by_what_it_measured(pool, records, ignorant):
+    compiler = Compiler(records)
+    first = ModelSampler(pool, ignorant).shortlist(16)
+    result = searched(pool, compiler, records, 20, per_trial=1, screener=ModelSampler(pool, ignorant)).result
+    measured = [trial.candidate.candidate_id for trial in result.trials]
+    assert set(measured[:16]) == {each.candidate_id for each in first}
+    assert len(set(measured)) == 20
+    assert len(compiler.asked) == len(set(compiler.asked)) == 32
+    assert result.provenance.knowledge["compiled"] == "32"
+
+
+def test_where_all_that_was_compiled_is_measured_the_search_goes_on(pool, records, ignorant, ids):
+    compiler = Compiler(records, failing=frozenset(ids[2:]))
+    result = searched(pool, compiler, records, 4, per_trial=1, screener=ModelSampler(pool, ignorant)).result
+    assert len({trial.candidate.candidate_id for trial in result.trials}) == 4
+
+
 def test_what_cannot_be_built_is_not_measured(pool, records, ids):
     compiler = Compiler(records, failing=frozenset(ids[:3]))
-    space = CompiledSpace(pool, pool.candidates[:5], compiler)
+    space = CompiledSpace(pool, compiler)
+    space.look_at(pool.candidates[:5])
     assert [each.candidate_id for each in space.built] == ids[3:5]
-    assert space.size == len(space) == 2
+    assert space.size == pool.size
     assert len(space.draw(100, np.random.default_rng(0))) == 2
     assert space.neighbours(pool.candidates[4].config, 8, np.random.default_rng(0)) == []
 
@@ -106,7 +134,8 @@ def test_a_study_of_the_whole_space_goes_on(pool, records, oracle):
     (before,) = measure(ModelSampler(pool, oracle), 1).result.trials
     others = [each for each in pool.candidates if each != before.candidate][:4]
     compiler = Compiler(records)
-    space = CompiledSpace(pool, others, compiler)
+    space = CompiledSpace(pool, compiler)
+    space.look_at(others)
     result = measure(ModelSampler(space, BySize(column_of(space))), 3).result
     assert result.trials[0].candidate == before.candidate
     assert all(each.candidate in others for each in result.trials[1:])
@@ -116,7 +145,8 @@ def test_a_study_of_the_whole_space_goes_on(pool, records, oracle):
 
 def test_names_and_features_are_those_of_the_space_and_nothing_is_compiled_again(pool, records):
     compiler = Compiler(records)
-    space = CompiledSpace(pool, pool.candidates[:4], compiler)
+    space = CompiledSpace(pool, compiler)
+    space.look_at(pool.candidates[:4])
     config = pool.candidates[2].config
     assert space.space_id == pool.space_id
     assert space.config(space.params(config)) == config

@@ -31,7 +31,7 @@ PREDICTED_RANK = "costmodel:predicted_rank"
 TIED = "costmodel:tied"
 
 # After every so many measurements the space is drawn anew and screened with what was learned.
-_RESCREEN_EVERY = 16
+RESCREEN_EVERY = 16
 # Neighbours of so many of the fastest that were measured are looked at each time, so many of each.
 _FASTEST, _NEIGHBOURS = 4, 32
 # Choices made at once where several are pending: a batch takes them one by one while nothing new is learned.
@@ -178,22 +178,23 @@ class ModelSampler(SpaceSampler):
         score = self._prior.zero_shot().predict(self.space.features(configs)).score
         return [configs[int(i)] for i in np.argsort(-score, kind="stable")]
 
-    def shortlist(self, count: int) -> list[Candidate]:
-        """Return candidates to look at more closely before anything is measured.
+    def shortlist(self, count: int, history: History | None = None) -> list[Candidate]:
+        """Return candidates to look at more closely before any of them is measured.
 
         They are chosen together, as a batch is: the best ones of a large space are near-copies.
 
         Args:
             count: Number of candidates; fewer are returned if the space has no more valid ones.
+            history: What was measured so far. Default: nothing.
         """
-        nothing = History.nothing(len(self.space.platforms))
-        scored = self._scored_after(nothing)
-        first, others = np.split(scored.untried(frozenset()), [1])
-        hoped = replace(nothing, pending=tuple(scored.drawn.configs[int(row)] for row in first))
+        history = history or History.nothing(len(self.space.platforms))
+        scored = self._scored_after(history)
+        first, others = np.split(scored.untried(history.tried), [1])
+        hoped = replace(history, pending=tuple(scored.drawn.configs[int(row)] for row in first))
         together = self._choose_batch(scored, hoped, others, count)
         left = others[~np.isin(others, together)]
         found: dict[str, Candidate] = {}
-        for _, candidate in self._valid(scored, [*first, *together, *left], frozenset()):
+        for _, candidate in self._valid(scored, [*first, *together, *left], history.tried):
             found.setdefault(candidate.candidate_id, candidate)
             if len(found) == count:
                 break
@@ -234,16 +235,19 @@ class ModelSampler(SpaceSampler):
     def _promising(self, history: History) -> DrawnConfigs:
         """The last screening and neighbours of the fastest.
 
-        A screening is made with the measurements of a multiple of ``_RESCREEN_EVERY``.
+        A screening is made with the measurements of a multiple of ``RESCREEN_EVERY``.
         """
-        count = len(history.measured) // _RESCREEN_EVERY * _RESCREEN_EVERY
-        known = history.first(count)
+        known = history.first(len(history.measured) // RESCREEN_EVERY * RESCREEN_EVERY)
         if self._screened is None or not self._screened[0].agrees(known):
-            drawn = screen(self.space, self._predictor(known), self.screened, self.rng(2, count))
-            self._screened = known, drawn
+            self._screened = known, self._screen(known)
         rng = self.rng(1, len(history.measured))
         near = neighbourhood(self.space, history.fastest(_FASTEST), _NEIGHBOURS, rng)
         return self._screened[1] if near is None else self._screened[1].with_others(near)
+
+    def _screen(self, known: History) -> DrawnConfigs:
+        """The most promising configs of the space after these measurements."""
+        rng = self.rng(2, len(known.measured))
+        return screen(self.space, self._predictor(known), self.screened, rng)
 
     def _predictor(self, history: History) -> JointPredictor:
         if (history.latency_s <= 0.0).any():

@@ -1,7 +1,6 @@
-"""The stage between screening and measuring: some configs of a space, with what a compiler made of them."""
+"""The part of a space that was compiled, with what a compiler made of it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,40 +19,35 @@ Compile = Callable[[Sequence[Candidate]], Sequence[MachineCode | None]]
 
 
 class CompiledSpace(SearchSpace):
-    """A shortlist of another space whose candidates are compiled, so that features tell what became of them.
+    """Those configs of another space that were compiled, so that features tell what became of them.
 
     Its configs are those of the other space, and so are their parameters and the studies that search it. It
-    draws those of the shortlist that could be built. What else a study measured is compiled when its features
-    are asked for.
+    draws what was looked at and could be built. What else a study measured is compiled when its features are
+    asked for.
 
     Args:
         space: The other space.
-        shortlist: Candidates of it.
         compile: Compiles candidates.
         columns: Names of the feature columns, such as those that a model expects. Default: the columns of the
             candidates.
     """
 
-    def __init__(
-        self,
-        space: SearchSpace,
-        shortlist: Sequence[Candidate],
-        compile: Compile,
-        columns: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, space: SearchSpace, compile: Compile, columns: Sequence[str] | None = None) -> None:
         self._space = space
         self.platforms: tuple[Platform, ...] = space.platforms
-        self._shortlist, self._compile, self._columns = shortlist, compile, columns
+        self._compile, self._columns = compile, columns
+        self._looked_at: dict[str, Candidate] = {}
         self._code: dict[str, MachineCode | None] = {}
 
-    @cached_property
-    def built(self) -> list[Candidate]:
-        """Candidates of the shortlist that could be built, in order."""
-        code = self._compiled(self._shortlist)
-        return [each for each in self._shortlist if code[each.candidate_id] is not None]
+    def look_at(self, candidates: Sequence[Candidate]) -> None:
+        """Compile candidates of the other space, each once; they are drawn from now on."""
+        self._compiled(candidates)
+        self._looked_at.update({each.candidate_id: each for each in candidates})
 
-    def __len__(self) -> int:
-        return len(self.built)
+    @property
+    def built(self) -> list[Candidate]:
+        """Candidates that were looked at and could be built, in order."""
+        return [each for id_, each in self._looked_at.items() if self._code[id_] is not None]
 
     @property
     def family(self) -> str:
@@ -66,7 +60,7 @@ class CompiledSpace(SearchSpace):
 
     @property
     def space_id(self) -> str:
-        """Content address of the other space: a study goes on whatever is on the shortlist."""
+        """Content address of the other space: a study goes on whatever was compiled."""
         return self._space.space_id
 
     @property
@@ -75,9 +69,9 @@ class CompiledSpace(SearchSpace):
         return self._space
 
     @property
-    def size(self) -> int:
-        """Number of candidates that could be built."""
-        return len(self.built)
+    def size(self) -> int | None:
+        """Size of the other space."""
+        return self._space.size
 
     @property
     def distributions(self) -> Mapping[str, BaseDistribution]:
@@ -102,8 +96,9 @@ class CompiledSpace(SearchSpace):
         return self._space.config(params)
 
     def draw(self, size: int, rng: np.random.Generator) -> DrawnConfigs:
-        """Return all candidates that could be built, in order."""
-        return self._all
+        """Return all that was looked at and could be built, in order."""
+        built = self.built
+        return DrawnConfigs([each.config for each in built], self._features(built))
 
     def neighbours(self, config: Config, count: int, rng: np.random.Generator) -> list[Config]:
         """Return no configs: ``draw`` returns all of them."""
@@ -118,21 +113,17 @@ class CompiledSpace(SearchSpace):
         return self._space.candidate(config)
 
     def on(self, *platforms: Platform) -> "CompiledSpace":
-        """Return the same shortlist on other platforms; nothing is compiled again."""
+        """Return the same on other platforms; nothing is compiled again."""
         return self._with(self._space.on(*platforms), self._columns)
 
     def in_columns(self, columns: Sequence[str] | None) -> "CompiledSpace":
-        """Return the same shortlist with other feature columns; nothing is compiled again."""
+        """Return the same with other feature columns; nothing is compiled again."""
         return self._with(self._space, columns)
 
     def _with(self, space: SearchSpace, columns: Sequence[str] | None) -> "CompiledSpace":
-        other = CompiledSpace(space, self._shortlist, self._compile, columns)
-        other._code = self._code
+        other = CompiledSpace(space, self._compile, columns)
+        other._looked_at, other._code = self._looked_at, self._code
         return other
-
-    @cached_property
-    def _all(self) -> DrawnConfigs:
-        return DrawnConfigs([each.config for each in self.built], self._features(self.built))
 
     def _features(self, candidates: Sequence[Candidate]) -> FloatArray:
         code = self._compiled(candidates)
