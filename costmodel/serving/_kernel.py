@@ -1,7 +1,8 @@
 """Kernels of a model that frameworks take configs for from a table, and our workloads that stand for them."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from costmodel.records._workload import Workload
 
@@ -14,8 +15,7 @@ _GROUP = 128  # weights that share a scale, where nobody says it
 _SKEW = 100  # how unevenly experts are chosen, see ``fused_moe``
 
 
-@dataclass(frozen=True)
-class ExpertProducts:
+class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="experts"):
     """Both products of the experts of a layer: gate and up together, then down. One config is for both.
 
     Attributes:
@@ -47,11 +47,10 @@ class ExpertProducts:
             family += weighted
         if self.precision.startswith("int"):
             dims["g"] = self.block[1] if self.block else _GROUP
-        return Workload(f"triton.{family}", "", {**dims, "s": _SKEW})
+        return Workload(f"triton.{family}", {**dims, "s": _SKEW}, "")
 
 
-@dataclass(frozen=True)
-class ScaledProduct:
+class ScaledProduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="scaled"):
     """A product of a linear layer in float8, whose weights have a scale for each block.
 
     Attributes:
@@ -67,7 +66,7 @@ class ScaledProduct:
     def workloads(self, tokens: int) -> tuple[Workload]:
         """Return the product of a number of tokens."""
         return (
-            Workload("triton.block_scaled_float8", "", {"m": tokens, "n": self.columns, "k": self.depth}),
+            Workload("triton.block_scaled_float8", {"m": tokens, "n": self.columns, "k": self.depth}, ""),
         )
 
 

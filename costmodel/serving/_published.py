@@ -1,4 +1,4 @@
-"""Tables of best configs for experts, as vLLM 0.33.0 and SGLang 0.5.23 ship them (Apache-2.0).
+"""Tables of best configs that vLLM 0.33.0 and SGLang 0.5.23 ship (Apache-2.0).
 
 No latency is known of them: each row was the fastest of a sweep that nobody published.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from costmodel.serving._default_rule import Framework, Row
-from costmodel.serving._kernel import BlockShape, ExpertProducts, Precision
+from costmodel.serving._kernel import Kernel
 
 _FILE = Path(__file__).with_name("published.jsonl.xz")
 
@@ -22,31 +22,24 @@ class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         framework: Which.
         triton: Version that it was made with; empty where it is not told.
         device: Name of the GPU.
-        experts: As of ``ExpertProducts``, of which a table tells no more than these.
-        width: Likewise.
-        precision: Likewise.
-        block: Likewise.
+        kernel: What for; of experts, a table does not tell how many a token has, nor its elements.
         rows: The best config by number of tokens.
     """
 
     framework: Framework
     triton: str
     device: str
-    experts: int
-    width: int
-    precision: Precision
-    block: BlockShape | None
+    kernel: Kernel
     rows: dict[int, Row]
 
-    @property
-    def kernel(self) -> ExpertProducts:
-        """What it is for."""
-        return ExpertProducts(self.experts, 0, self.width, 0, self.precision, self.block)
+    def row(self, tokens: int) -> Row:
+        """Return the config that frameworks take of it: that of the nearest number of tokens."""
+        return self.rows[min(self.rows, key=lambda known: abs(known - tokens))]
 
 
 @cache
 def published_tables() -> tuple[PublishedTable, ...]:
-    """Return all tables that are for both products of experts."""
+    """Return all tables."""
     decode = msgspec.json.Decoder(PublishedTable).decode
     with lzma.open(_FILE) as lines:
         return tuple(decode(line) for line in lines)

@@ -20,12 +20,12 @@ from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._workload import Workload
 from costmodel.serving._default_rule import Row, default_row
-from costmodel.serving._kernel import ExpertProducts, ScaledProduct
+from costmodel.serving._kernel import ExpertProducts, Kernel, Precision, ScaledProduct
 from costmodel.serving._published import PublishedTable, published_tables
 
 _GPUS = ("H100", "H200", "H800")
 _MOST_PUBLISHED = 6
-_PRECISIONS = {
+_PRECISIONS: dict[str, Precision] = {
     "triton.fused_moe": "",
     "triton.fused_moe_weighted": "",
     "triton.fused_moe_float8": "fp8_w8a8",
@@ -60,28 +60,49 @@ def choose(config: CampaignConfig, workload: Workload) -> list[Candidate]:
 
 def _rows(workload: Workload) -> Iterator[Row]:
     """Yield what frameworks run without a table, then what tables for Hopper have for the nearest sizes."""
-    dims = workload.dims
-    if workload.kind == "triton.block_scaled_float8":
-        product = ScaledProduct(dims["n"], dims["k"])
-        yield from (default_row(each, product, dims["m"]) for each in ("vllm", "sglang"))
-    elif workload.kind in _PRECISIONS:
-        precision = _PRECISIONS[workload.kind]
-        width = dims["d"] if workload.kind.endswith("weighted") else dims["n"] // 2
-        block = None if not precision else (128, 128) if precision == "fp8_w8a8" else (0, dims["g"])
-        products = ExpertProducts(dims["e"], dims["k"], width, 0, precision, block)
-        yield from (default_row(each, products, dims["t"]) for each in ("vllm", "sglang"))
-        alike = [each for each in published_tables() if each.precision == precision and _is_hopper(each)]
-        for table in sorted(alike, key=partial(_distance, products))[:_MOST_PUBLISHED]:
-            yield table.rows[min(table.rows, key=lambda tokens: abs(tokens - dims["t"]))]
+    kernel = _kernel_of(workload)
+    if kernel is None:
+        return
+    tokens = workload.dims["t" if isinstance(kernel, ExpertProducts) else "m"]
+    yield from (default_row(each, kernel, tokens) for each in ("vllm", "sglang"))
+    alike = [each for each in published_tables() if _is_hopper(each) and _is_alike(each.kernel, kernel)]
+    for table in sorted(alike, key=lambda each: _distance(each.kernel, kernel))[:_MOST_PUBLISHED]:
+        yield table.row(tokens)
+
+
+def _kernel_of(workload: Workload) -> Kernel | None:
+    """Return what tables of frameworks are for; None where there are none."""
+    dims, kind = workload.dims, workload.kind
+    if kind == "triton.block_scaled_float8":
+        return ScaledProduct(dims["n"], dims["k"])
+    if kind not in _PRECISIONS:
+        return None
+    precision = _PRECISIONS[kind]
+    width = dims["d"] if kind.endswith("weighted") else dims["n"] // 2
+    block = None if not precision else (128, 128) if precision == "fp8_w8a8" else (0, dims["g"])
+    return ExpertProducts(dims["e"], dims["k"], width, 0, precision, block)
 
 
 def _is_hopper(table: PublishedTable) -> bool:
     return any(name in table.device for name in _GPUS)
 
 
-def _distance(products: ExpertProducts, table: PublishedTable) -> float:
-    apart = np.log2(table.experts / products.experts), np.log2(table.width / products.width)
-    return float(np.abs(apart).sum() + (table.block is None) * (products.block is not None))
+def _is_alike(one: Kernel, other: Kernel) -> bool:
+    if isinstance(one, ExpertProducts) and isinstance(other, ExpertProducts):
+        return one.precision == other.precision
+    return type(one) is type(other) and one.block == other.block
+
+
+def _distance(one: Kernel, other: Kernel) -> float:
+    """Doublings of sizes, and one for another block."""
+    apart = np.log2(_sizes(one)) - np.log2(_sizes(other))
+    return float(np.abs(apart).sum() + (one.block != other.block))
+
+
+def _sizes(kernel: Kernel) -> tuple[int, int]:
+    if isinstance(kernel, ScaledProduct):
+        return kernel.columns, kernel.depth
+    return kernel.experts, kernel.width
 
 
 def _candidates(space: DesignSpace, row: Row) -> Iterator[Candidate]:
