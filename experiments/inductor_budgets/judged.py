@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, UNTIMED, WHOLE
+
+from costmodel.integrations.inductor import report
 
 STOCK = "max-autotune-no-cudagraphs"
 ROUNDS = 9
@@ -20,11 +22,20 @@ ROUNDS = 9
 
 def judge(name: str, args: argparse.Namespace) -> None:
     """Compile a network in every way, and time all that is there after each."""
+    if args.device == "cuda":
+        from torch._inductor.async_compile import AsyncCompile
+
+        AsyncCompile.wait_pool_ready()  # the workers that compile; none has to wait for them
     graphs: Graphs = GpuGraphs(args.sms) if args.device == "cuda" else CpuGraphs(args.sms)
     judged = Judged(JUDGED[name], graphs, args)
+    path = args.out / f"{name}.json"
+    if args.shipped:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        found["compile_s"][SHIPPED] = judged.compile_as_shipped()
+        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        return
     found = {"network": name, "device": graphs.device, "sms": list(graphs.granted)}
     for _ in judged.compile_all():
-        path = args.out / f"{name}.json"
         path.write_text(json.dumps(found | judged.result(), indent=1), encoding="utf-8")
 
 
@@ -41,7 +52,10 @@ class Judged:
         self._graphs, self._args = graphs, args
         self._module, self._inputs = network.module(args.device), network.inputs(args.device)
         self._replays: dict[int, dict[str, Callable[[], Any]]] = {sms: {} for sms in graphs.granted}
+        self._latency_s: dict[int, dict[str, float]] = {}
+        self._not_timed: set[int] = set()  # parts with a replay that was added since they were timed
         self._seconds: dict[str, dict[int, float]] = {}
+        self._counts: dict[str, dict[int, dict[str, int]]] = {}
         self._errors: dict[str, float] = {}
         self._failed: dict[str, str] = {}
         with torch.no_grad():
@@ -50,19 +64,24 @@ class Judged:
     def compile_all(self) -> Iterator[str]:
         """Compile in one way after another; those that matter most come first."""
         *parts, whole = self._graphs.granted
-        part = parts[-1] if parts else whole
         yield self._add(EAGER, whole, parts, lambda: self._module)
         yield self._add(DEFAULT, whole, parts, lambda: torch.compile(self._module, dynamic=False))
-        yield self._add(UNTIMED, part, [], partial(self._ours, part, 0))
-        yield self._add(OURS, part, [], partial(self._ours, part, self._args.keep))
+        first, *others = sorted(parts, key=lambda sms: abs(sms - 32)) or [whole]
+        yield self._add(UNTIMED, first, [], partial(self._ours, first, 0))
+        yield self._add(OURS, first, [], partial(self._ours, first, self._args.keep))
         yield self._add(WHOLE, whole, parts, self._stock)
-        if parts:
-            yield self._add(PART, part, [], self._stock)
-        for sms in (each for each in (*parts, whole) if each != part):
-            yield self._add(UNTIMED, sms, [], partial(self._ours, sms, 0))
+        for sms in others + [whole] * bool(parts):
             yield self._add(OURS, sms, [], partial(self._ours, sms, self._args.keep))
-        for sms in parts[:-1]:
-            yield self._add(PART, sms, [], self._stock)
+            yield self._add(UNTIMED, sms, [], partial(self._ours, sms, 0))
+        for sms in (first, *others):
+            if sms != whole:
+                yield self._add(PART, sms, [], self._stock)
+
+    def compile_as_shipped(self) -> dict[int, float]:
+        """Return the seconds of max-autotune on the whole GPU, in a process in which all is as shipped."""
+        *_, whole = self._graphs.granted
+        self._add(WHOLE, whole, [], self._stock)
+        return self._seconds[WHOLE]
 
     def _ours(self, sms: int, keep: int) -> Callable[..., Any]:
         from costmodel.integrations.inductor import compile as compile_for
@@ -79,16 +98,23 @@ class Judged:
         """Compile in a way on a part, then make graphs of it there and on other parts."""
         try:
             with torch.no_grad(), self._graphs.enter(sms), self._caches(way, sms):
-                start = time.monotonic()
                 torch._dynamo.reset()
+                before = report()
+                start = time.monotonic()
                 compiled = make()
                 made = compiled(*self._inputs).float()
                 self._graphs.wait()
                 self._seconds.setdefault(way, {})[sms] = round(time.monotonic() - start, 2)
+                self._counts.setdefault(way, {})[sms] = {
+                    what: times - before.get(what, 0)
+                    for what, times in report().items()
+                    if times > before.get(what, 0)
+                }
                 error = (made - self._expected).norm() / self._expected.norm()
                 self._errors[way] = max(self._errors.get(way, 0.0), float(error))
                 for each in (sms, *also):
                     self._replays[each][way] = self._graphs.capture(each, lambda: compiled(*self._inputs))
+                    self._not_timed.add(each)
         except Exception as error:  # noqa: BLE001 (told, and the next way follows)
             self._failed[f"{way} on {sms}"] = f"{type(error).__name__}: {error}"[:300]
         return way
@@ -105,14 +131,16 @@ class Judged:
         yield
 
     def result(self) -> dict[str, Any]:
-        """Return what is known so far: times of all graphs, in turns, those of ours twice."""
-        latency_s = {}
-        for sms, replays in self._replays.items():
+        """Return what is known so far: times of a part's graphs, in turns, those of ours twice."""
+        for sms in self._not_timed:
+            replays = self._replays[sms]
             again = {AGAIN: replays[OURS]} if OURS in replays else {}
-            latency_s[sms] = self._graphs.time(sms, replays | again, ROUNDS)
+            self._latency_s[sms] = self._graphs.time(sms, replays | again, ROUNDS)
+        self._not_timed.clear()
         return {
-            "latency_s": latency_s,
+            "latency_s": dict(sorted(self._latency_s.items())),
             "compile_s": self._seconds,
+            "counts": self._counts,
             "largest_error": self._errors,
             "failed": self._failed,
         }

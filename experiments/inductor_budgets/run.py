@@ -26,8 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     end = time.monotonic() + args.seconds
     shard, shards = map(int, args.shard.split("/"))
-    names = [name for name in JUDGED if name in (args.only or JUDGED)][shard::shards]
-    for name in names:
+    for name in list(args.only or JUDGED)[shard::shards]:
         left = end - time.monotonic()
         if left > 0:
             run_alone(name, args, min(left, args.slowest))
@@ -47,22 +46,38 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--keep", type=int, help="candidates that ours times")
     parser.add_argument("--device", choices=("cuda", "cpu"), help="a CPU for a rehearsal")
     parser.add_argument("--network", help=argparse.SUPPRESS)
+    parser.add_argument("--shipped", action="store_true", help="add compile times of PyTorch as shipped")
     args = parse_options(parser, __file__, argv)
     args.out = args.out or Path("out/inductor_budgets")
     return args
 
 
 def run_alone(name: str, args: argparse.Namespace, seconds: float) -> None:
-    """Judge a network in a process of its own, which is ended after some time."""
+    """Judge a network in a process of its own, which is ended after some time.
+
+    Unless all is to be as shipped, this process and PyTorch's compile workers have one assembler. In the
+    wheel of PyTorch 2.11 they have not, so that each kernel is compiled twice.
+    """
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
+    if not args.shipped:
+        environment |= shared_assembler()
     given = ["--out", str(args.out), "--device", args.device, "--keep", str(args.keep)]
     command = [sys.executable, __file__, *given, "--network", name, "--sms", *map(str, args.sms)]
+    command += ["--shipped"] * args.shipped
     with (args.out / f"{name}.log").open("ab") as log:
         try:
             subprocess.run(command, env=environment, stdout=log, stderr=log, timeout=seconds, check=False)
         except subprocess.TimeoutExpired:
             print(f"{name}: ended after {seconds:.0f} s", flush=True)
+
+
+def shared_assembler() -> dict[str, str]:
+    """Settings that let every process take the ptxas of PyTorch's wheel, if it holds one."""
+    import torch
+
+    held = Path(torch.__file__).parent / "bin" / "ptxas"
+    return {"TRITON_PTXAS_PATH": str(held)} if held.exists() else {}
 
 
 def read(out: Path) -> list[dict[str, Any]]:

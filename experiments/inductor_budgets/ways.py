@@ -9,3 +9,4 @@ EAGER, DEFAULT, WHOLE, PART, OURS, UNTIMED = (
     "ours, nothing timed",
 )
 AGAIN = "ours, again"
+SHIPPED = "max-autotune, as shipped"  # compiled only: with the assembler of PyTorch 2.11's workers alone

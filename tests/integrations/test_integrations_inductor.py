@@ -424,7 +424,10 @@ def in_graphs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     timer: list[str] = []
 
     @contextmanager
-    def graph_timer() -> Iterator[None]:
+    def graph_timer(*, strictly: bool = False) -> Iterator[None]:
+        if not strictly:  # for all that is compiled
+            yield
+            return
         timer.append("graphs")
         yield
         timer.remove("graphs")
@@ -655,7 +658,7 @@ def test_the_how_to_runs_on_a_cpu() -> None:
 
 
 def test_what_is_not_timed_in_graphs_is_timed_by_inductor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_timer, "_here", threading.local())
+    monkeypatch.setattr(_timer, "_here", _timer._Here())
     seen: list[Any] = []
 
     def usual(run: Any, **named: Any) -> float:
@@ -664,6 +667,43 @@ def test_what_is_not_timed_in_graphs_is_timed_by_inductor(monkeypatch: pytest.Mo
 
     assert _timer._milliseconds(usual, print, rep=3) == 0.5
     assert seen == [(print, {"rep": 3})]
+
+
+def test_what_no_graph_can_be_made_of_is_timed_by_inductor_unless_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(_: Any) -> float:
+        raise NoGraphError
+
+    monkeypatch.setattr(_timer, "_here", _timer._Here())
+    monkeypatch.setattr(_timer, "_in_graph_ms", refused)
+    _timer._here.in_graphs = True
+    assert _timer._milliseconds(lambda _: 0.5, print) == 0.5
+    _timer._here.strictly = True
+    with pytest.raises(NoGraphError):
+        _timer._milliseconds(lambda _: 0.5, print)
+
+
+def test_this_process_keeps_kernels_under_the_assembler_of_the_workers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = pytest.importorskip("triton.backends.nvidia.compiler")
+    from torch._inductor.runtime import compile_tasks
+
+    def as_workers_do() -> None:
+        monkeypatch.setenv("TRITON_PTXAS_PATH", str(assembler))
+
+    assembler = tmp_path / "ptxas"  # as a wheel may hold one
+    assembler.write_text("#!/bin/sh\necho release 99.1, V99.1.2\n")
+    assembler.chmod(0o755)
+    before = compiler.get_ptxas_version(90)
+    monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", as_workers_do)
+    _install._share_assembler.__wrapped__()
+    try:
+        assert compiler.get_ptxas_version(90) != before
+    finally:
+        monkeypatch.undo()
+        compiler.get_ptxas_version.cache_clear()
 
 
 @pytest.mark.gpu

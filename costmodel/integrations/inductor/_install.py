@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -39,12 +39,30 @@ def applied(plan: SmPlan) -> Iterator[None]:
     Compiled graphs are cached under the plan's identity, so that a change of SMs or model compiles anew.
     """
     _hook_up(select_algorithm.get_algorithm_selector_cache())
+    _share_assembler()
     known = {name: value for name, value in _OPTIONS.items() if name in config.get_config_copy()}
     with ExitStack() as stack:
         stack.enter_context(config.patch(known))
         stack.enter_context(torch.compiler.config.patch(cache_key_tag=plan.identity))
         stack.enter_context(V.set_choices_handler(SmChoices(plan)))
+        if torch.cuda.is_available():
+            stack.enter_context(graph_timer())  # whether to fuse is decided by timing, too
         yield
+
+
+@cache
+def _share_assembler() -> None:
+    """Let this process find the kernels that PyTorch's compile workers made.
+
+    The wheel of PyTorch 2.11 holds a ptxas that workers use and this process does not. Triton keeps kernels
+    under its version, so that each candidate was compiled again here, one by one.
+    """
+    with suppress(ImportError, AttributeError):  # of other versions, or without Triton
+        from torch._inductor.runtime.compile_tasks import _set_triton_ptxas_path
+        from triton.backends.nvidia.compiler import get_ptxas_version
+
+        _set_triton_ptxas_path()
+        get_ptxas_version.cache_clear()
 
 
 def _hook_up(selector: Any) -> None:
@@ -118,7 +136,7 @@ def _timed_ms(
 ) -> tuple[dict[Any, float], L2Policy]:
     """Time candidates in graphs; by Inductor's timer where that cannot be, all of them."""
     if torch.cuda.is_available():
-        with suppress(NoGraphError), graph_timer():
+        with suppress(NoGraphError), graph_timer(strictly=True):
             return benchmark(choices), "warm"
         count("rounds of timing without graphs", 1)
     return benchmark(choices), "flushed"

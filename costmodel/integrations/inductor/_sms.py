@@ -1,6 +1,7 @@
 """How many SMs the current stream has, and streams that have as many as asked for."""
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,14 +24,17 @@ def platform_here() -> Platform:
     return _cpu(torch.get_num_threads())
 
 
-def on_part(sms: int) -> AbstractContextManager[Any]:
+@contextmanager
+def on_part(sms: int) -> Iterator[None]:
     """Let what follows run on a part of the GPU with so many SMs, unless the current stream has as many."""
     if not torch.cuda.is_available() or platform_here().sms_granted == sms:
-        return nullcontext()
-    stream = _stream(sms, torch.cuda.current_device())
-    stream.wait_stream(torch.cuda.current_stream())
-    entered: AbstractContextManager[Any] = torch.cuda.stream(stream)
-    return entered
+        yield
+        return
+    current, stream = torch.cuda.current_stream(), _stream(sms, torch.cuda.current_device())
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        yield
+    current.wait_stream(stream)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Times candidates as models run them: in CUDA graphs on the current stream, with what L2 holds.
+"""Times kernels as models run them: in CUDA graphs on the current stream, with what L2 holds.
 
 Inductor's own timer launches one kernel at a time behind a flush of L2, so that the host is on its clock. On
 an H200 it gave PyTorch's call for a product of 1576x768x768 38 us, which takes 9.7 us in a graph, and a
@@ -22,14 +22,25 @@ class NoGraphError(Exception):
     """No graph can be made of a candidate, so none of its product is timed in graphs."""
 
 
-_here = threading.local()  # whether this thread times in graphs
+class _Here(threading.local):
+    """How this thread times: in graphs or not, and whether what no graph can be made of is an error."""
+
+    in_graphs = False
+    strictly = False
+
+
+_here = _Here()
 
 
 @contextmanager
-def graph_timer() -> Iterator[None]:
+def graph_timer(*, strictly: bool = False) -> Iterator[None]:
     """Let what Inductor times on a GPU in this thread be timed in graphs.
 
     They run on a stream that has the SMs of the current one.
+
+    Args:
+        strictly: Raise ``NoGraphError`` for what no graph can be made of, so that nothing is compared with
+            what another timer says; else Inductor's timer is asked.
     """
     from torch._inductor.runtime.benchmarking import benchmarker
 
@@ -38,12 +49,13 @@ def graph_timer() -> Iterator[None]:
     current = torch.cuda.current_stream()
     stream = current if current.cuda_stream else torch.cuda.Stream()  # the default one cannot be captured
     stream.wait_stream(current)
-    _here.in_graphs = True
+    before = _here.in_graphs, _here.strictly
+    _here.in_graphs, _here.strictly = True, strictly
     try:
         with torch.cuda.stream(stream):
             yield
     finally:
-        _here.in_graphs = False
+        _here.in_graphs, _here.strictly = before
         current.wait_stream(stream)
 
 
@@ -53,8 +65,17 @@ def _milliseconds(usual: Callable[..., float], run: Callable[[], Any], *others: 
     Raises:
         NoGraphError: No graph can be made of the run.
     """
-    if not getattr(_here, "in_graphs", False):
+    if not _here.in_graphs:
         return usual(run, *others, **named)
+    try:
+        return _in_graph_ms(run)
+    except NoGraphError:
+        if _here.strictly:
+            raise
+        return usual(run, *others, **named)
+
+
+def _in_graph_ms(run: Callable[[], Any]) -> float:
     for _run in range(2):
         run()  # a candidate that cannot run fails here, as Inductor expects
     torch.cuda.synchronize()
