@@ -7,12 +7,12 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib.util import find_spec
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,16 +23,17 @@ from costmodel.threads import cpu_threads
 
 
 class LocalEngine(Engine):
-    """Spawned processes of this machine, kept for many jobs. A process that hangs or dies is replaced.
+    """Processes of this machine, kept for many jobs. A process that hangs or dies is replaced.
 
-    Processes are spawned, not forked: a fork would inherit a CUDA context that it cannot use. Ctrl-C, which a
-    terminal sends to all processes of a command, does not reach them; the process that started them ends
-    them.
+    Processes are spawned, not forked from this one: a fork would inherit a CUDA context that it cannot use,
+    and locks that threads hold. Where modules are named, processes are forked from one that does nothing but
+    import these. Ctrl-C, which a terminal sends to all processes of a command, does not reach them; the
+    process that started them ends them.
     """
 
     shares_files = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (settings, all with defaults)
         self,
         count: int | None = None,
         folder: Path | None = None,
@@ -40,6 +41,7 @@ class LocalEngine(Engine):
         *,
         allowed_deaths: int = 1,
         resources: Mapping[str, float] | None = None,
+        modules: Sequence[str] = (),
     ) -> None:
         """Make a pool; its processes start with the first job.
 
@@ -49,6 +51,7 @@ class LocalEngine(Engine):
             prepare: What each process does first; it is not on the time of a job.
             allowed_deaths: Workers that may die of a job before it is given up.
             resources: What each process has for its job.
+            modules: Imported once, for all processes. The first engine of a process that names some decides.
 
         Raises:
             CostModelError: Pebble is not installed.
@@ -62,7 +65,7 @@ class LocalEngine(Engine):
         self._pebble = pebble
         self._count, self._resources = count or cpu_threads(), dict(resources or {})
         self._allowed_deaths = allowed_deaths
-        self._context = _WorkerContext()
+        self._context = _ForkingContext(modules) if modules else _SpawningContext()
         self._began = self._context.Event()
         self._settings = {
             "max_workers": self._count,
@@ -181,7 +184,7 @@ class _Attempt(NamedTuple):
     restarts: int
 
 
-class _WorkerProcess(SpawnProcess):
+class _Uninterrupted:
     """A process that no interrupt reaches, from its first moment on.
 
     One that dies while it starts prints a traceback, and Pebble may lose the job that waits for it: then
@@ -192,26 +195,52 @@ class _WorkerProcess(SpawnProcess):
         """Start it with what is blocked here for as long: a process inherits that."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            super().start()
+            super().start()  # type: ignore[misc]
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class _WorkerContext(SpawnContext):
-    """Makes such processes, and remembers them: Pebble forgets how one ended that had no job."""
+class _SpawnedProcess(_Uninterrupted, SpawnProcess):
+    """One that starts from nothing."""
+
+
+class _ForkedProcess(_Uninterrupted, ForkServerProcess):
+    """One that is forked from a server, which inherits what is blocked where it is first needed."""
+
+
+class _Remembering:
+    """Makes processes, and remembers them: Pebble forgets how one ended that had no job."""
+
+    _kind: type[_SpawnedProcess | _ForkedProcess]
 
     def __init__(self) -> None:
         super().__init__()
-        self._made: list[_WorkerProcess] = []
+        self._made: list[_SpawnedProcess | _ForkedProcess] = []
 
-    def Process(self, *arguments: Any, **settings: Any) -> _WorkerProcess:  # type: ignore[override]  # noqa: N802
+    def Process(self, *arguments: Any, **settings: Any) -> _SpawnedProcess | _ForkedProcess:  # noqa: N802
         """Make a process."""
-        self._made.append(_WorkerProcess(*arguments, **settings))
+        self._made.append(self._kind(*arguments, **settings))
         return self._made[-1]
 
     def has_failed(self) -> bool:
         """Tell whether a process ended with an error of its own; one that was killed did not."""
         return any((process.exitcode or 0) > 0 for process in self._made)
+
+
+class _SpawningContext(_Remembering, SpawnContext):  # type: ignore[misc]
+    """Its processes start from nothing."""
+
+    _kind = _SpawnedProcess
+
+
+class _ForkingContext(_Remembering, ForkServerContext):  # type: ignore[misc]
+    """Its processes are forked from one that imported modules, on the first need."""
+
+    _kind = _ForkedProcess
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        super().__init__()
+        self.set_forkserver_preload(list(modules))
 
 
 def _script() -> str | None:

@@ -26,10 +26,12 @@ class KernelSource(ABC):
         name: Name of the source, such as ``metaschedule``. The names of its spaces begin with it.
         artifact: Suffix of the files that it builds. It determines which part of a device's process runs
             them.
+        modules: Modules whose import takes most of the time in which a builder starts.
     """
 
     name: ClassVar[str]
     artifact: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def makes(self, workload: Workload, kind: TargetKind) -> bool:

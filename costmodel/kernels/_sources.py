@@ -41,6 +41,12 @@ def open_sources(names: Sequence[str], families: Sequence[str] = ()) -> tuple[Ke
     return tuple(_open(_CLASSES[name], *([places[name]] if name in places else [])) for name in names)
 
 
+def builder_modules() -> tuple[str, ...]:
+    """Modules that builders take long to import, of all sources; some may not be installed."""
+    sources = open_sources(SOURCES)
+    return tuple(name for each in sources for name in (type(each).__module__, *each.modules))
+
+
 def family_source_name(place: str) -> str:
     """Name of the source that makes the families at a place, if any are there."""
     from costmodel.kernels.triton._source import is_family_place

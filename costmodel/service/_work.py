@@ -21,6 +21,7 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all
+from costmodel.kernels._sources import builder_modules
 from costmodel.liveness import HeldFolder, renewing
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
@@ -374,12 +375,21 @@ def serve_builders(
     path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
     with ExitStack() as opened:
         opened.callback(folder.delete)
-        pool = BuilderPool(path, opened.enter_context(LocalEngine(count, folder.path)))
+        pool = BuilderPool(path, opened.enter_context(_open_builders(count, folder.path)))
         opened.callback(pool.close)
         if store:
             opened.enter_context(reporting(partial(_report, store, pool)))
         tell(f"Builders: {pool.places} at {address}")
         threading.Event().wait()
+
+
+def _open_builders(count: int | None, folder: Path) -> LocalEngine:
+    """Processes forked from one that has imported the compilers of all kernel sources.
+
+    So the imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
+    """
+    ours = "costmodel.service._builder_pool", "costmodel.collector._builders"
+    return LocalEngine(count, folder, modules=(*ours, *builder_modules()))
 
 
 def _report(store: JobStore, pool: BuilderPool) -> None:

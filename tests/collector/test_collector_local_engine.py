@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -16,11 +18,41 @@ from costmodel.threads import cpu_threads
 
 pytestmark = pytest.mark.white_box
 
+# A module that takes note of who imports it, and a program that has it imported for its workers.
+IMPORTED = """
+import os
 
-@pytest.fixture
-def workers(tmp_path: Path) -> Iterator[LocalEngine]:
+with open("imports", "a") as file:
+    print(os.getpid(), file=file)
+
+
+def pid():
+    return os.getpid()
+"""
+FORKED = """
+import os
+
+from costmodel.collector import LocalEngine
+from costmodel.collector._engine import WorkerDiedError
+
+if __name__ == "__main__":
+    with LocalEngine(1, modules=("slow", "is_not_installed")) as workers:
+        import slow
+
+        pids = {workers.submit(slow.pid).result(100)}
+        try:
+            workers.submit(os._exit, 1).result(100)
+        except WorkerDiedError:
+            pids.add(workers.submit(slow.pid).result(100))
+    with open("imports") as file:
+        print(len({*file.read().split()} - {str(os.getpid())}), len(pids))
+"""
+
+
+@pytest.fixture(params=[(), ("costmodel.threads",)], ids=["spawned", "forked"])
+def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalEngine]:
     pytest.importorskip("pebble")
-    opened = LocalEngine(1, tmp_path)
+    opened = LocalEngine(1, tmp_path, modules=request.param)
     yield opened
     opened.close()
 
@@ -33,6 +65,18 @@ def test_a_job_may_succeed_fail_hang_or_die(workers: LocalEngine) -> None:
     with pytest.raises(WorkerDiedError, match="exit code 7"):
         workers.submit(os._exit, 7).result(600)
     assert workers.submit(divmod, 7, 2).result(600) == (3, 1)
+
+
+def test_forked_processes_share_what_one_imported(tmp_path: Path) -> None:
+    pytest.importorskip("pebble")
+    (tmp_path / "slow.py").write_text(IMPORTED)
+    (tmp_path / "main.py").write_text(FORKED)
+    ran = subprocess.run(
+        [sys.executable, "main.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True
+    )
+    importers, processes = ran.stdout.split()
+    assert importers == "1"  # beside the program itself
+    assert processes == "2"  # the first ended in the middle
 
 
 def test_temporary_files_of_a_worker_go_into_its_folder(workers: LocalEngine, tmp_path: Path) -> None:

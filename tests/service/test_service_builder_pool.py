@@ -18,7 +18,7 @@ pytestmark = pytest.mark.white_box
 @pytest.fixture(scope="module")
 def engine() -> Iterator[LocalEngine]:
     pytest.importorskip("pebble")
-    with LocalEngine(2, resources={"build": 1.0}) as opened:
+    with LocalEngine(2, resources={"build": 1.0}, modules=("costmodel.collector._builders",)) as opened:
         yield opened
 
 

@@ -137,6 +137,7 @@ class TvmSource(KernelSource):
     """A source whose kernels TVM compiles to shared libraries."""
 
     artifact = ".so"
+    modules = ("tvm",)
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for TVM, and for the compiler that links its kernels."""

@@ -80,6 +80,7 @@ class TritonSource(FamilySource):
     """
 
     name = "triton"
+    modules = ("triton",)
 
     @classmethod
     def at(cls, place: str) -> Sequence[TritonFamily]:
