@@ -236,6 +236,17 @@ def pretrained(family: str = "", workload: Workload | None = None) -> Model:
     return model
 
 
+def pretrained_compiled(family: str = "", workload: Workload | None = None) -> Model | None:
+    """Load the model of compiled kernels of ``pretrain``; None if there is none of this version.
+
+    Args:
+        family: Family of the kernels' parameters, as in ``pretrained``.
+        workload: The workload that they compute. Default: any.
+    """
+    dataset = _telling(_without_repeats(_installed()), family, workload)
+    return dataset.compiled_model() if dataset else None
+
+
 @lru_cache(maxsize=2)
 def _loaded(name: str) -> Dataset:
     return load_dataset(name)

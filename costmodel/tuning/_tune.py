@@ -23,7 +23,7 @@ from costmodel.search._study import open_study, quiet_optuna
 from costmodel.search._trial import Trial
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.search.samplers._staged import StagedSampler
+from costmodel.search.samplers._staged import StagedSampler, compiled_per_trial
 from costmodel.search.spaces._base import SearchSpace
 from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.transfer.prediction._model import Model
@@ -46,10 +46,6 @@ from costmodel.tuning._subject import Subject, subject_of
 
 # Beside three others on an H100, the kernel that won was at worst 8 % behind the best.
 _FINALISTS = 3
-# Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
-_COMPILED = 4
-# Trials after which a space is screened anew: a search of more does not keep to a shortlist.
-_SHORT = 16
 # One in so many trials is of a kernel that was measured on the whole device.
 _ON_WHOLE = 4
 
@@ -203,7 +199,7 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     runner can tell what became of them.
     """
     sampler = _sampler(request, space, known)
-    per_trial = request.settings.compiled_per_trial or _compiled_per_trial(runner, request.trials)
+    per_trial = request.settings.compiled_per_trial or compiled_per_trial(runner.in_flight, request.trials)
     if known.compiled is None or per_trial <= 1:
         return sampler
     compiled = CompiledSpace(space, runner.machine_code)
@@ -212,11 +208,6 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     with Progress("compiling", 1):
         staged = _sampler(request, compiled, replace(known.compiled, facts=facts), make)
     return staged if compiled.built else sampler
-
-
-def _compiled_per_trial(runner: Runner, trials: int) -> int:
-    """How many to compile for each that is measured: as many as builders make while the device would idle."""
-    return min(_COMPILED, runner.in_flight // 2) if trials <= _SHORT else 1
 
 
 def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform]) -> list[Measurement]:

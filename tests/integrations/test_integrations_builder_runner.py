@@ -57,6 +57,17 @@ def to_run(artifact: str, shapes: int = 3) -> Any:
     return ms.runner.RunnerInput(artifact, "cpu", [info] * shapes)
 
 
+def test_what_was_compiled_for_its_machine_code_is_not_built_again(builder) -> None:
+    one, bad = to_build(), broken()
+    assert builder.machine_code([one.mod, bad.mod], one.target) == [None, None]  # a CPU has none to count
+    first, again = builder.build([one, one])
+    folder = Path(first.artifact_path).parents[1]
+    assert first.artifact_path != again.artifact_path  # whoever measures one deletes it
+    assert len(list(folder.glob("module-*"))) == 2
+    (failed,) = builder.build([bad])
+    assert failed.artifact_path is None
+
+
 def test_a_module_that_cannot_be_built_costs_nobody_else(builder) -> None:
     first, second, third = builder.build([to_build(), broken(), to_build()])
     assert (second.artifact_path, first.error_msg, third.error_msg) == (None, None, None)

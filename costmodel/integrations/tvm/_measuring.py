@@ -1,5 +1,6 @@
 """MetaSchedule's builder and runner, with worker processes that stay; the runner keeps to an SM budget."""
 
+import hashlib
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -19,6 +20,7 @@ from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError
 from costmodel.integrations.tvm._program import RUNNERS, target_json, target_kind
 from costmodel.kernels._artifact import Built
+from costmodel.kernels._machine_code import MachineCode, machine_code
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records._platform import Isolation, TargetKind
 
@@ -40,17 +42,38 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         self._count = max_workers or default_builders(1)
         self._timeout_s = timeout_s
         self._pools: dict[tuple[str, str], ModuleBuilders] = {}
+        self._ready: dict[bytes, Built] = {}  # compiled and not asked for yet, by hash of its source
         weakref.finalize(self, _close_all, self._pools)
 
     def build(self, build_inputs: Sequence[Any]) -> list[Any]:
         """Build modules side by side: a ``BuilderResult`` each, in order."""
         if not build_inputs:
             return []
-        sources = [ModuleSource(tvm.ir.save_json(one.mod), target_json(one.target)) for one in build_inputs]
-        return [_result(built) for built in self._pool(build_inputs[0].target).build(sources)]
+        sources = [_source(one.mod, one.target) for one in build_inputs]
+        ready = [self._ready.pop(_key(source), None) for source in sources]
+        missing = [source for source, built in zip(sources, ready, strict=True) if built is None]
+        made = iter(self._pool(build_inputs[0].target).build(missing))
+        return [_result(built or next(made)) for built in ready]
+
+    def machine_code(self, modules: Sequence[Any], target: Any) -> list[MachineCode | None]:
+        """Compile modules side by side, and count what is in each; ``build`` then builds none of them again.
+
+        None stands for what cannot be built, and for what has no machine code: TVM leaves that to the driver
+        where it finds none.
+        """
+        sources = [_source(module, target) for module in modules]
+        built = self._pool(target).build(sources)
+        self._ready.update(zip(map(_key, sources), built, strict=True))
+        return [machine_code(each.library.read_bytes()) if each.library else None for each in built]
+
+    @property
+    def in_flight(self) -> int:
+        """Number of modules that are built or measured at once."""
+        return 1 + self._count
 
     def close(self) -> None:
         """End the processes and delete what was built. May be called twice; happens at exit too."""
+        self._ready.clear()
         _close_all(self._pools)
 
     def _pool(self, target: Any) -> ModuleBuilders:
@@ -68,6 +91,14 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
 def _close_all(pools: dict[tuple[str, str], ModuleBuilders]) -> None:
     while pools:
         pools.popitem()[1].close()
+
+
+def _source(module: Any, target: Any) -> ModuleSource:
+    return ModuleSource(tvm.ir.save_json(module), target_json(target))
+
+
+def _key(source: ModuleSource) -> bytes:
+    return hashlib.sha256("\n".join(source).encode()).digest()
 
 
 def _result(built: Built) -> Any:

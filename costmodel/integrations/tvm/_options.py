@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from costmodel.integrations.tvm._compiled_stage import CompiledStage
 from costmodel.integrations.tvm._cost_model import CostModel
 from costmodel.integrations.tvm._database import Database
 from costmodel.integrations.tvm._measuring import Builder, Runner
-from costmodel.integrations.tvm._model_file import AnyModel
+from costmodel.integrations.tvm._model_file import DEFAULT, AnyModel
 from costmodel.integrations.tvm._strategy import SearchStrategy
 from costmodel.integrations.tvm._task_scheduler import TaskScheduler
 from costmodel.kernels.metaschedule._tvm_start import register_tensor_intrinsics
@@ -21,6 +22,7 @@ def tuning_options(
     sms: int | None = None,
     kind: TargetKind = "cuda",
     model: AnyModel | None = None,
+    compiled_per_trial: int | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Return arguments that make ``ms.tune_tir`` or ``tune_relax`` tune for an SM budget.
@@ -37,6 +39,9 @@ def tuning_options(
         kind: Kind of device; it must match the target.
         model: A pretrained transfer model, its file, or ``"default"`` for the model that ``costmodel train``
             makes from the shipped data.
+        compiled_per_trial: Number of candidates to compile for each one that is measured, on a GPU with the
+            model ``"default"``: a second model chooses by their machine code. None for 4, or for half of the
+            build processes if these are fewer than 8, in tasks of up to 16 trials, and for 1 in others.
         settings: Settings of the runner, see ``Runner``.
 
     Returns:
@@ -49,12 +54,13 @@ def tuning_options(
             read.
     """
     register_tensor_intrinsics()
-    runner = Runner(sms, kind=kind, **settings)
+    builder, runner = Builder(), Runner(sms, kind=kind, **settings)
+    stage = CompiledStage(builder, per_trial=compiled_per_trial) if model == DEFAULT else None
     return {
-        "builder": Builder(),
+        "builder": builder,
         "runner": runner,
         "cost_model": CostModel(model, platform=runner.platform),
-        "strategy": SearchStrategy(model, platform=runner.platform, batch=_BATCH),
+        "strategy": SearchStrategy(model, platform=runner.platform, batch=_BATCH, stage=stage),
         "database": Database(database, runner.platform),
         "task_scheduler": TaskScheduler(),
     }

@@ -10,6 +10,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.failures import last_line
+from costmodel.integrations.tvm._compiled_stage import CompiledStage
 from costmodel.integrations.tvm._database import latency_of
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._program import (
@@ -21,49 +22,19 @@ from costmodel.integrations.tvm._program import (
     refuse_other_sms,
     target_json,
 )
-from costmodel.records._candidate import Candidate, Config
+from costmodel.integrations.tvm._scheduled_space import ScheduledSpace
+from costmodel.records._candidate import Config
 from costmodel.records._platform import Platform
 from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._study import add_known, quiet_optuna
 from costmodel.search.samplers._model import ModelSampler
-from costmodel.search.spaces._kernel import KernelSpace
-
-
-class ScheduledSpace(KernelSpace):
-    """The space of an operator, whose configs schedule somebody's program of it.
-
-    Args:
-        space: Space of the operator.
-        platform: Where the kernels would run.
-        program: The program, as ``MetaKernelSpace.other_program`` gives it.
-    """
-
-    def __init__(self, space: Any, platform: Platform, program: Any) -> None:
-        super().__init__(space, platform)
-        self._program = program
-        self._schedules: dict[str, Any] = {}
-
-    def candidate(self, config: Config) -> Candidate:
-        """The candidate of a config of which a schedule of the program comes.
-
-        Raises:
-            InvalidConfigError: None does.
-        """
-        if config.config_id not in self._schedules:
-            self._schedules[config.config_id] = self._program.schedule(config)
-        return Candidate(self.space.workload, self.space.name, config)
-
-    def take_schedule(self, config: Config) -> Any:
-        """The schedule of a candidate, which is forgotten."""
-        self.candidate(config)
-        return self._schedules.pop(config.config_id)
 
 
 class BatchSearch:
     """A study in batches.
 
     Args:
-        sampler: Proposes configs of a ``ScheduledSpace``.
+        sampler: Proposes configs of a ``ScheduledSpace``, or of what was compiled of one.
         context: MetaSchedule's, of the program.
         trials: Candidates in all, but for those that are measured again.
         batch: Candidates at once.
@@ -73,13 +44,13 @@ class BatchSearch:
     """
 
     def __init__(self, sampler: ModelSampler, context: Any, trials: int, batch: int) -> None:
-        self._space = sampler.space
+        self._space = sampler.space.whole
         self.trials_left, self._batch, self._restored = trials, batch, 0
         self._arguments = ms.arg_info.ArgInfo.from_entry_func(context.mod, remove_preproc=True)
         self._task = str(context.task_name)
         with quiet_optuna():
             self._study = optuna.create_study(sampler=sampler)
-        self._watch = DriftWatch(self._study, sampler.space)
+        self._watch = DriftWatch(self._study, self._space)
         self._pending: list[optuna.Trial] = []
         self._repeated: list[int] = []
 
@@ -160,6 +131,8 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         seed: Seed of all random choices.
         batch: Most candidates that it proposes at once, however many MetaSchedule asks for: it learns from
             each batch before the next. As many as MetaSchedule asks for (64 unless told) unless given.
+        stage: Has shortlists compiled and chooses from them by their machine code, in a search with a model
+            (``tuning_options`` makes one); without it, decisions choose.
 
     Raises:
         CostModelError: SMs are given beside a platform with others, or the file is no model.
@@ -174,13 +147,14 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         screened: int = 20_000,
         seed: int = 0,
         batch: int | None = None,
+        stage: CompiledStage | None = None,
     ) -> None:
         super().__init__()
         refuse_other_sms(sms, platform)
         self._pretrained, _ = open_model(model)
         self._sms, self._platform = sms, platform
         self._found = platform
-        self._screened, self._seed, self._batch = screened, seed, batch
+        self._screened, self._seed, self._batch, self._stage = screened, seed, batch, stage
         self._context: Any = None
         self._ways: list[tuple[str, Callable[[int], BatchSearch | _Evolution]]] = []
         self._way = ""
@@ -247,6 +221,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             screened=self._screened,
             seed=self._seed,
             batch=self._batch,
+            stage=self._stage,
         )
         other._found = self._found
         return other
@@ -289,12 +264,12 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
         same = space.other_program(context, design_spaces)
         if not same:
             raise CostModelError("its rules give none of the sketches that the model screens")
-        sampler = ModelSampler(
-            ScheduledSpace(space, self._found, same),
-            self._pretrained.model if self._pretrained else None,
-            screened=self._screened,
-            seed=self._seed,
-        )
+        scheduled = ScheduledSpace(space, self._found, same)
+        model = self._pretrained.model if self._pretrained else None
+        settings = {"screened": self._screened, "seed": self._seed}
+        sampler = ModelSampler(scheduled, model, **settings)
+        if self._stage and model:
+            sampler = self._stage.add_to(sampler, context.target, trials, **settings)
         search = BatchSearch(sampler, context, trials, batch)
         records = _records_of(context, database) if database is not None else []
         if known := search.restore(space, records):

@@ -9,6 +9,22 @@ from costmodel.search.spaces._base import DrawnConfigs
 from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.transfer._base import TransferModel
 
+# Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
+_COMPILED = 4
+
+
+def compiled_per_trial(in_flight: int, trials: int) -> int:
+    """Return how many candidates to compile for each that is measured, unless told.
+
+    It is as many as builders make while the device would idle, and only of a short search: measuring more
+    soon teaches what the stage tells.
+
+    Args:
+        in_flight: Number of candidates that are built or measured at once.
+        trials: Number of candidates that will be measured.
+    """
+    return min(_COMPILED, in_flight // 2) if trials <= RESCREEN_EVERY else 1
+
 
 class StagedSampler(ModelSampler):
     """Sampler that chooses among candidates that were compiled, by a model that reads their machine code.

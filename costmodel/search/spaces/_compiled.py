@@ -36,18 +36,18 @@ class CompiledSpace(SearchSpace):
         self._space = space
         self.platforms: tuple[Platform, ...] = space.platforms
         self._compile, self._columns = compile, columns
-        self._looked_at: dict[str, Candidate] = {}
-        self._code: dict[str, MachineCode | None] = {}
+        self._looked_at: dict[str, Candidate] = {}  # by config
+        self._code: dict[str, MachineCode | None] = {}  # by candidate
 
     def look_at(self, candidates: Sequence[Candidate]) -> None:
         """Compile candidates of the other space, each once; they are drawn from now on."""
         self._compiled(candidates)
-        self._looked_at.update({each.candidate_id: each for each in candidates})
+        self._looked_at.update({each.config.config_id: each for each in candidates})
 
     @property
     def built(self) -> list[Candidate]:
         """Candidates that were looked at and could be built, in order."""
-        return [each for id_, each in self._looked_at.items() if self._code[id_] is not None]
+        return [each for each in self._looked_at.values() if self._code[each.candidate_id] is not None]
 
     @property
     def family(self) -> str:
@@ -106,7 +106,8 @@ class CompiledSpace(SearchSpace):
 
     def features(self, configs: Sequence[Config]) -> FloatArray:
         """Return ``(n, b, d)`` features of configs of the other space; those not compiled yet are."""
-        return self._features([self._space.candidate(config) for config in configs])
+        known = self._looked_at
+        return self._features([known.get(each.config_id) or self._space.candidate(each) for each in configs])
 
     def candidate(self, config: Config) -> Candidate:
         """Return the candidate of a config of the other space."""
