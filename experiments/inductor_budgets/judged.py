@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, SHIPPED, UNTIMED, WHOLE
 
 from costmodel.integrations.inductor import report
 
@@ -76,6 +76,8 @@ class Judged:
         for sms in (first, *others):
             if sms != whole:
                 yield self._add(PART, sms, [], self._stock)
+        for sms in (first, *(each for each in (*others, whole) if each != first)):
+            yield self._add(PRODUCTS, sms, [], partial(self._ours, sms, self._args.keep, "default"))
 
     def compile_as_shipped(self) -> dict[int, float]:
         """Return the seconds of max-autotune on the whole GPU, in a process in which all is as shipped."""
@@ -83,11 +85,11 @@ class Judged:
         self._add(WHOLE, whole, [], self._stock)
         return self._seconds[WHOLE]
 
-    def _ours(self, sms: int, keep: int) -> Callable[..., Any]:
+    def _ours(self, sms: int, keep: int, mode: str = STOCK) -> Callable[..., Any]:
         from costmodel.integrations.inductor import compile as compile_for
 
-        store = self._args.out / "caches" / f"{os.getpid()}-{keep}.jsonl"
-        made = compile_for(self._module, sms=sms, keep=keep, mode=STOCK, store=store, dynamic=False)
+        store = self._args.out / "caches" / f"{os.getpid()}-{keep}-{mode}.jsonl"
+        made = compile_for(self._module, sms=sms, keep=keep, mode=mode, store=store, dynamic=False)
         return made.for_sms(sms)
 
     def _stock(self) -> Callable[..., Any]:
@@ -124,7 +126,8 @@ class Judged:
         """Keep what is compiled apart: nothing is known of other ways and parts, but a way's own kernels."""
         from torch._inductor.utils import clear_caches
 
-        folder = self._args.out / "caches" / f"{os.getpid()}-{way.split(',', maxsplit=1)[0]}{way == UNTIMED}"
+        kept = "stock" if way in (PART, WHOLE) else "".join(filter(str.isalpha, way))
+        folder = self._args.out / "caches" / f"{os.getpid()}-{kept}"
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"{way == PART}-{sms}")
         clear_caches()

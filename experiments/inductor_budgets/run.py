@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from options import parse_options
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, UNTIMED, WHOLE
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -87,7 +87,7 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 def table(networks: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: microseconds of each network on each part, in each way; then ratios over networks."""
-    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, UNTIMED)
+    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, PRODUCTS, UNTIMED)
     lines = [f"| network | SMs | {' | '.join(ways)} | A/A |", "| --- |" + " ---: |" * (len(ways) + 2)]
     ratios: dict[str, list[float]] = {}
     for found in networks:
@@ -96,11 +96,11 @@ def table(networks: Sequence[Mapping[str, Any]]) -> str:
             shown = [f"{times[way] * 1e6:.1f}" if way in times else "" for way in ways]
             again = f"{latency_s[AGAIN] / latency_s[OURS] - 1:+.1%}" if AGAIN in latency_s else ""
             lines.append(f"| {found['network']} | {sms} | {' | '.join(shown)} | {again} |")
-            for ours in (OURS, UNTIMED):
+            for ours in (OURS, PRODUCTS, UNTIMED):
                 for way in (WHOLE, PART):
                     if ours in times and way in times:
                         ratios.setdefault(f"{way} / {ours}, {sms} SMs", []).append(times[way] / times[ours])
-        for ours in (OURS, UNTIMED):
+        for ours in (OURS, PRODUCTS, UNTIMED):
             compile_s = found["compile_s"]
             if ours in compile_s and WHOLE in compile_s:  # the first of each, which found nothing compiled
                 seconds = next(iter(compile_s[ours].values())) / next(iter(compile_s[WHOLE].values()))

@@ -8,5 +8,6 @@ EAGER, DEFAULT, WHOLE, PART, OURS, UNTIMED = (
     "ours",
     "ours, nothing timed",
 )
+PRODUCTS = "ours, products alone"  # other kernels by Inductor's rules
 AGAIN = "ours, again"
 SHIPPED = "max-autotune, as shipped"  # compiled only: with the assembler of PyTorch 2.11's workers alone

@@ -684,6 +684,21 @@ def test_what_no_graph_can_be_made_of_is_timed_by_inductor_unless_compared(
         _timer._milliseconds(lambda _: 0.5, print)
 
 
+def test_what_is_tuned_at_the_first_call_is_tuned_in_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def graphs() -> Iterator[None]:
+        begun.append("graphs")
+        yield
+        begun.append("end")
+
+    begun: list[Any] = []
+    monkeypatch.setattr(_timer, "graph_timer", graphs)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    code = _timer.FirstInGraphs(lambda inputs: begun.append(inputs) or (torch.ones(1), None))
+    assert code([1])[0] == code([2])[0] == 1
+    assert begun == ["graphs", [1], "end", [2]]
+
+
 def test_this_process_keeps_kernels_under_the_assembler_of_the_workers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

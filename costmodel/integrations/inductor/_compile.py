@@ -18,6 +18,7 @@ from costmodel.integrations.inductor._choices import SmPlan
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import RanksProducts, open_ranking
 from costmodel.integrations.inductor._sms import on_part, platform_here
+from costmodel.integrations.inductor._timer import FirstInGraphs
 from costmodel.integrations.inductor._timings import open_timings
 
 _MOST_SMS = 4096
@@ -135,7 +136,12 @@ class Backend:
         @wraps(compile_fx_inner)
         def inner(*args: Any, **kwargs: Any) -> Any:  # backward passes come later, in another thread
             with self._applied():
-                return compile_fx_inner(*args, **kwargs)
+                compiled = compile_fx_inner(*args, **kwargs)
+            run = getattr(compiled, "current_callable", None)
+            # PyTorch's own CUDA graphs give what they run memory of theirs, where none can be captured.
+            if run and torch.cuda.is_available() and not self._patches.get("triton.cudagraphs"):
+                compiled.current_callable = FirstInGraphs(run)
+            return compiled
 
         with self._applied():
             return compile_fx(graph, inputs, inner_compile=inner, config_patches=self._patches)

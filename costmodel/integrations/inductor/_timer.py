@@ -59,6 +59,30 @@ def graph_timer(*, strictly: bool = False) -> Iterator[None]:
         current.wait_stream(stream)
 
 
+class FirstInGraphs:
+    """Runs compiled code, whose kernels other than products are tuned at its first call: by graphs here.
+
+    Args:
+        run: The code, of a list of inputs.
+    """
+
+    def __init__(self, run: Callable[[Any], Any]) -> None:
+        self._run, self._ran = run, False
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return the outputs."""
+        if self._ran:
+            return self._run(inputs)
+        self._ran = True
+        current = torch.cuda.current_stream()
+        with graph_timer():
+            outputs = self._run(inputs)
+        for each in outputs:
+            if isinstance(each, torch.Tensor) and each.is_cuda:
+                each.record_stream(current)  # they may be of another stream
+        return outputs
+
+
 def _milliseconds(usual: Callable[..., float], run: Callable[[], Any], *others: Any, **named: Any) -> float:
     """Return the least of some replays, of one run; in other threads what Inductor's timer says.
 
