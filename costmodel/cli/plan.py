@@ -53,7 +53,8 @@ def plan(
             help="Changes to apply, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
             "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
-            "unfuse[:PATTERN], device[:RECORDED]=DEVICE (or =sms:N+bandwidth:GB_S).",
+            "unfuse[:PATTERN], channels=N (of collectives), device[:RECORDED]=DEVICE (or "
+            "=sms:N+bandwidth:GB_S).",
             show_default=False,
             rich_help_panel=WHAT_IF,
         ),

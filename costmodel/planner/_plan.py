@@ -10,6 +10,7 @@ import pandas as pd
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.planner._held_sms import replay_with_held_sms, without_held_sms
 from costmodel.planner._latencies import Latencies, open_latencies
 from costmodel.planner._operators import operator_table
 from costmodel.planner._rank import Ranking, rank
@@ -193,10 +194,13 @@ def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     graph = recorded.graph if measured_s is None else without_profiler(recorded.graph, measured_s)
     before = after = replay(graph)
     transforms = parse_what_if(what_if, latencies) if isinstance(what_if, str) else what_if
-    changed = _transformed(graph, transforms)
-    if changed is not graph:
-        after = replay(changed)
-    return Plan(name, recorded.inspection, recorded.makespan_s, before, after, _ends_s(graph, transforms))
+    ends_s = None
+    if transforms:
+        alone = without_held_sms(before)
+        changed = _transformed(alone, transforms)
+        after = before if changed is alone else replay_with_held_sms(changed)
+        ends_s = _ends_s(alone, transforms)
+    return Plan(name, recorded.inspection, recorded.makespan_s, before, after, ends_s)
 
 
 def _transformed(graph: KernelGraph, transforms: Sequence[Transform]) -> KernelGraph:
@@ -208,7 +212,8 @@ def _ends_s(graph: KernelGraph, transforms: Sequence[Transform]) -> tuple[float,
     ends = [each.ends if isinstance(each, OnDevice) else (each, each) for each in transforms]
     if all(fastest is slowest for fastest, slowest in ends):
         return None
-    least, most = (replay(_transformed(graph, end)).makespan_s for end in zip(*ends, strict=True))
+    changed = (_transformed(graph, end) for end in zip(*ends, strict=True))
+    least, most = (replay_with_held_sms(each).makespan_s for each in changed)
     return least, most
 
 

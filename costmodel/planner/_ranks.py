@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner._replay import Timeline, busy_s
-from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind
+from costmodel.planner.graphs._kernel_class import KernelClass
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
+from costmodel.planner.whatif._kernel_time import find_collectives
 from costmodel.planner.whatif._transform import select_tasks
 
 T = TypeVar("T")
@@ -100,10 +101,9 @@ def rank_table(timeline: Timeline) -> pd.DataFrame:
     of_task = np.array([-1 if each.rank is None else each.rank for each in graph.resources])[
         graph.resource_ids
     ]
-    is_collective = graph.of_kind(TaskKind.KERNEL) & (graph.kernel_kinds == KernelKind.COLLECTIVE)
-    arrivals, kernels = _find_arrivals(graph)
-    begun_s = timeline.starts_s.copy()  # of a collective: since it arrived
-    begun_s[kernels] = timeline.starts_s[arrivals]
+    is_collective = find_collectives(graph)
+    _, kernels = _find_arrivals(graph)
+    begun_s = begin_collectives(timeline)
     waited_s = timeline.starts_s - begun_s
     rows = []
     for rank in np.unique(of_task[of_task >= 0]).tolist():
@@ -125,6 +125,14 @@ def rank_table(timeline: Timeline) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def begin_collectives(timeline: Timeline) -> FloatArray:
+    """Tell ``(n,)`` seconds since when tasks are on their device: collectives since their rank arrived."""
+    begun_s = timeline.starts_s.copy()
+    arrivals, kernels = _find_arrivals(timeline.graph)
+    begun_s[kernels] = timeline.starts_s[arrivals]
+    return begun_s
 
 
 RANK_COLUMNS = ("rank", "computes us", "moves us", "waits us", "exposed us", "arrives last %")
@@ -151,8 +159,7 @@ def _match(recordings: Sequence[RecordedGraph]) -> tuple[_Matched, list[str]]:
     found: dict[str, dict[int, list[int]]] = defaultdict(dict)
     for place, recording in enumerate(recordings):
         graph = recording.graph
-        kernels = graph.of_kind(TaskKind.KERNEL) & (graph.kernel_kinds == KernelKind.COLLECTIVE)
-        for task in np.flatnonzero(kernels).tolist():
+        for task in np.flatnonzero(find_collectives(graph)).tolist():
             if _POINT_TO_POINT not in graph.name(task).lower():
                 found[recording.groups.get(task, "")].setdefault(place, []).append(task)
     matched, unmatched = _Matched(), []

@@ -17,7 +17,6 @@ import numpy as np
 from costmodel.files import write_json
 from costmodel.planner import plan
 from costmodel.planner._plan import Plan
-from costmodel.planner._ranks import read_ranks
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -134,7 +133,7 @@ def what_ifs(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
         yield row("half", plain, halved.after.makespan_s, variants["half"])
     if "channels" in variants:
         factor = moving_s(variants["channels"]) / moving_s(plain)
-        slower = plan(plain.folder, f"scale:nccl={factor}", within="iteration")
+        slower = plan(plain.folder, f"scale:nccl={factor},channels=2", within="iteration")
         yield row(f"links {factor:.2f}x as slow", plain, slower.after.makespan_s, variants["channels"])
 
 
@@ -144,12 +143,15 @@ def moving_s(recorded: Recorded) -> float:
 
 def without_late_layer_s(recorded: Recorded) -> float:
     """The step if the late rank did not have its further layer: its first kernels take nothing."""
-    graph = read_ranks(recorded.folder, "iteration").graph
-    kernels = [kernels_of(graph, rank) for rank in (0, 1)]
-    more = len(kernels[1]) - len(kernels[0])
-    durations_s = graph.durations_s.copy()
-    durations_s[kernels[1][:more]] = 0.0
-    return plan(graph.assuming(durations_s=durations_s)).before.makespan_s
+
+    def without(graph: KernelGraph) -> KernelGraph:
+        kernels = [kernels_of(graph, rank) for rank in (0, 1)]
+        more = len(kernels[1]) - len(kernels[0])
+        durations_s = graph.durations_s.copy()
+        durations_s[kernels[1][:more]] = 0.0
+        return graph.assuming(durations_s=durations_s)
+
+    return plan(recorded.folder, [without], within="iteration").after.makespan_s
 
 
 def kernels_of(graph: KernelGraph, rank: int) -> np.ndarray:

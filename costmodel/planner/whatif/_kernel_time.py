@@ -50,6 +50,12 @@ def find_lane_products(graph: KernelGraph) -> Mask:
     return find_products(graph) & np.isin(graph.precisions, (Precision.FLOAT32, Precision.FLOAT64))
 
 
+def find_collectives(graph: KernelGraph) -> Mask:
+    """Find the kernels that move data between ranks: an ``(n,)`` mask."""
+    found: Mask = graph.of_kind(TaskKind.KERNEL) & (graph.kernel_kinds == KernelKind.COLLECTIVE)
+    return found
+
+
 def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
     """Estimate how many times as long the SM with most blocks of a kernel works on so many SMs, ``(n,)``.
 

@@ -7,7 +7,14 @@ from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.planner.graphs._kernel_graph import KernelGraph
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fuse, fused_optimizer, remove_launches
 from costmodel.planner.whatif._known_kernels import same_kernels_on_sms, tuned, unfused
-from costmodel.planner.whatif._scale import OnDevice, half_precision, on_sms, replace_latencies, scale
+from costmodel.planner.whatif._scale import (
+    OnDevice,
+    half_precision,
+    on_sms,
+    replace_latencies,
+    scale,
+    with_channels,
+)
 from costmodel.planner.whatif._schedule import on_best_streams
 from costmodel.planner.whatif._streams import on_streams
 from costmodel.records._device_table import find_device
@@ -27,6 +34,7 @@ FORMS = {
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K, streams:SLOWDOWN=K or streams=auto",
     "sms": "sms=N or sms:RECORDED=N",
+    "channels": "channels=N",
     "device": "device=DEVICE, device:RECORDED=DEVICE or device=sms:N+bandwidth:GB_S",
     "tuned": "tuned or tuned:PATTERN",
     "unfuse": "unfuse or unfuse:PATTERN",
@@ -120,6 +128,12 @@ def _streams(detail: str, value: str) -> Transform:
     return lambda graph: on_streams(graph, streams, slowdown=slowdown)
 
 
+def _channels(detail: str, value: str) -> Transform:
+    _nothing(detail)
+    channels = int(value)
+    return lambda graph: with_channels(graph, channels)
+
+
 def _sms(detail: str, value: str, latencies: "Latencies | None") -> Transform:
     sms, recorded = int(value), int(detail) if detail else None
     if latencies is None:
@@ -179,6 +193,7 @@ _MAKE: dict[str, Callable[[str, str], Transform]] = {
     "half": _half,
     "optimizer": _optimizer,
     "streams": _streams,
+    "channels": _channels,
     "device": _device,
 }
 _MAKE_OF_KERNELS: "dict[str, Callable[[str, str, Latencies | None], Transform]]" = {

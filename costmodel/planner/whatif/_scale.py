@@ -14,6 +14,7 @@ from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._trace_kernels import in_float16
 from costmodel.planner.whatif._kernel_time import (
     START_S,
+    find_collectives,
     find_lane_products,
     find_products,
     find_vector_products,
@@ -74,7 +75,7 @@ def on_sms(
 
     Args:
         graph: The graph.
-        sms: Number of SMs of all kernels.
+        sms: Number of SMs of all kernels but collectives, which keep theirs.
         recorded: Number of SMs that the kernels were recorded on. A trace gives that of its GPU, whether or
             not only a part of them was used. Default: the number in the graph.
         latencies_s: Measured or predicted latencies in seconds to use instead, by name pattern and number of
@@ -87,7 +88,7 @@ def on_sms(
     check_whole("sms", sms, 1)
     if recorded is not None:
         check_whole("recorded", recorded, 1)
-    kernels = graph.of_kind(TaskKind.KERNEL)
+    kernels = graph.of_kind(TaskKind.KERNEL) & ~find_collectives(graph)
     had = np.where(kernels, recorded or graph.sms, 1)
     if (had < 1).any():
         raise CostModelError(
@@ -104,6 +105,22 @@ def on_sms(
     changed = raise_to_floor(graph, changed)
     known = {name: curve[sms] for name, curve in (latencies_s or {}).items() if sms in curve}
     return replace_latencies(changed, known) if known else changed
+
+
+def with_channels(graph: KernelGraph, channels: int) -> KernelGraph:
+    """Let collectives have so many thread blocks, each of which holds an SM; they take the same time.
+
+    Raises:
+        CostModelError: If the number is not positive, or the graph has no collective.
+    """
+    check_whole("channels", channels, 1)
+    found = find_collectives(graph)
+    if not found.any():
+        raise CostModelError("A what-if of channels needs collectives, but the graph has none.")
+    return graph.assuming(
+        f"{found.sum():,} collectives hold {channels} SMs each, and take as long.",
+        blocks=np.where(found, channels, graph.blocks).astype(graph.blocks.dtype),
+    )
 
 
 # Products of 1 GFLOP and more, beside their start: in float32 on CUDA cores the fastest recorded kernels
