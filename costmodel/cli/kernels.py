@@ -8,8 +8,7 @@ import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, dims_of, seed_option
 from costmodel.cli._output import in_words, print_line, print_table, write_json
-from costmodel.cli._programs import rank_kernels, refuse_options
-from costmodel.kernels.triton._source import is_triton_program
+from costmodel.cli._programs import TIME_LIMIT_S, TimeLimitOption, is_program, rank_kernels
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def list_(
 
 @app.command()
 def check(
+    context: typer.Context,
     path: Annotated[
         Path,
         typer.Argument(
@@ -100,6 +100,7 @@ def check(
             show_default=False,
         ),
     ] = None,
+    time_limit: TimeLimitOption = TIME_LIMIT_S,
     json: JsonOption = None,
 ) -> None:
     """Check a CUDA or Triton kernel of your own: read it, count its configs, compile some. Needs no GPU.
@@ -112,9 +113,8 @@ def check(
     - `costmodel kernels check my-kernels/transpose --dims m=64,n=64 --configs 32`
     - `costmodel kernels check my_kernel.py --device A100-SXM4-80GB --sms 32`
     """
-    if is_triton_program(str(path)):
-        refuse_options({"--dims": dims, "--architecture": architecture, "--runner": runner})
-        rank_kernels(path, device, () if sms is None else (sms,), json)
+    if is_program(context, str(path), "path", "device", "sms", "time_limit", "json"):
+        rank_kernels(path, device, () if sms is None else (sms,), time_limit, json)
         return
     from costmodel.tuning._kernels import check_kernels
 

@@ -30,7 +30,13 @@ from costmodel.cli._options import (
     share_of,
 )
 from costmodel.cli._output import print_line, print_table, resumable, watch_output, write_json
-from costmodel.cli._programs import rank_kernels, refuse_options, time_kernels
+from costmodel.cli._programs import (
+    TIME_LIMIT_S,
+    TimeLimitOption,
+    is_program,
+    rank_kernels,
+    time_kernels,
+)
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -39,7 +45,6 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
-from costmodel.kernels.triton._source import is_triton_program
 
 if TYPE_CHECKING:
     from costmodel.collector.runners._service_watch import ServiceReport
@@ -284,6 +289,7 @@ def tune(
         ),
     ] = None,
     seed: Annotated[int, seed_option("Seed of all random choices.", rich_help_panel=SEARCH)] = 0,
+    time_limit: TimeLimitOption = TIME_LIMIT_S,
     plot: Annotated[
         Path | None,
         output_option(
@@ -346,20 +352,12 @@ def tune(
     from costmodel.tuning._request import Goal, Prior, SearchSettings
     from costmodel.tuning._tune import tune as search
 
-    if is_triton_program(workload):
-        refuse_options(
-            {"--dims": dims, "--source": source, "--replay": replay, "--model": model, "--study": study}
-            | {"--portfolio": portfolio, "--free-sms": free_sms, "--beside": beside, "--dispatch": dispatch}
-            | {"--objective": objective, "--weights": weights, "--may-lose": may_lose}
-            | {"--learn-from": learn_from, "--start-from": start_from, "--learner": learner}
-            | {"--compiled-per-trial": compiled_per_trial, "--stop-gain": stop_gain}
-            | {"--plot": plot, "--report": report, "--track": track}
-            | {"--runner cpu": runner is RunnerName.CPU}
-        )
+    of_place = "runner" if runner is RunnerName.CUDA else "device"
+    if is_program(context, workload, "workload", "sms", "trials", of_place, "time_limit", "json"):
         if runner is RunnerName.CUDA:
-            time_kernels(Path(workload), budgets_of(sms), trials, json)
+            time_kernels(Path(workload), budgets_of(sms), trials, time_limit, json)
         else:
-            rank_kernels(Path(workload), device, budgets_of(sms), json, hint=_UNTIMED)
+            rank_kernels(Path(workload), device, budgets_of(sms), time_limit, json, hint=_UNTIMED)
         return
     goal = Goal(
         budgets_of(sms),

@@ -70,6 +70,7 @@ def tune(name: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     "platform": each.platform,
                     "trials": trials,
                     "program_s": round(seconds, 2),
+                    "ended_by": each.ended_by,
                     "configs": len(each.configs),
                     "timed": len(timed),
                     "own_us": own[0] if own else None,
@@ -83,7 +84,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = ["program", "kernel", "trials", "s", "configs", "timed", "as launched, us", "best, us"]
     names = ("program", "kernel", "trials", "program_s", "configs", "timed", "own_us", "best_us")
     lines = [[_told(row[name]) for name in names] for row in rows if "error" not in row]
-    failures = [f"{row['program']}: {row['error']}" for row in rows if "error" in row]
+    told = [(row["program"], row.get("error") or row["ended_by"]) for row in rows]
+    failures = [f"{name}: {why}" for name, why in dict.fromkeys(told) if why]
     return "\n".join([markdown_table(header, lines), *failures])
 
 

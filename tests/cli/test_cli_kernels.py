@@ -104,10 +104,20 @@ def test_tune_says_the_same_and_that_nothing_was_timed(
     assert "green_context/16" in result.stdout
     assert "green_context/32" in result.stdout
     assert "Nothing was timed" in result.stdout
-    for wrong in (["--runner", "cpu"], ["--replay", "sm-budgets"], ["--report", "page.html"], ["--track"]):
+    for wrong in (
+        ["--runner", "cpu"],
+        ["--replay", "sm-budgets"],
+        ["--report", "page.html"],
+        ["--experiment", "mine"],
+        ["--seed", "1"],
+        ["--screened", "10"],
+        ["--runner", "cuda", "--device", "H200"],
+    ):
         refused = CliRunner().invoke(app, ["tune", str(file), *wrong])
         assert refused.exit_code != 0
-        assert "must be given of a family or workload" in str(refused.exception) + refused.output
+        assert f"{wrong[-2]} must be given of a family or workload" in str(refused.exception) + refused.output
+    refused = CliRunner().invoke(app, ["tune", "matmul-m64-n64-k64", "--time-limit", "3"])
+    assert "--time-limit must be given of a program" in str(refused.exception) + refused.output
 
 
 @pytest.mark.triton
@@ -128,6 +138,7 @@ def test_check_orders_configs_of_the_kernels_of_a_program(
     assert kernel["name"] == "copy"
     assert len(kernel["expected"]) == len(kernel["configs"]) > 2
     assert all(each["low"] < each["expected"] < each["high"] for each in kernel["expected"])
-    refused = costmodel("check", file, "--dims", "n=64")
-    assert refused.exit_code != 0
-    assert "--dims must be given of a family or workload" in str(refused.exception) + refused.output
+    for option in (["--dims", "n=64"], ["--configs", 3], ["--seed", 1]):
+        refused = costmodel("check", file, *option)
+        assert refused.exit_code != 0
+        assert f"{option[0]} must be given of a family or workload" in str(refused.exception) + refused.output

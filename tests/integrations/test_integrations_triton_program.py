@@ -20,6 +20,7 @@ from costmodel import CostModelError
 from costmodel.errors import DeviceUnavailableError
 from costmodel.integrations.triton import _ranking as ranking
 from costmodel.integrations.triton import autotune, rank_program, tune_program
+from costmodel.integrations.triton._apart import DEFAULT_DEVICE as DEVICE
 from costmodel.integrations.triton._program import first_launches
 from costmodel.kernels.triton._source import is_triton_program
 from costmodel.records import find_device
@@ -62,6 +63,12 @@ if __name__ == "__main__":
 """
 BY_FUNCTION = "lambda meta: (triton.cdiv(n, meta['BLOCK']),)"
 FIXED = "(triton.cdiv(n, 1024),)"
+CATCHES_ALL = """
+    import time
+    while True:
+        try: time.sleep(100)
+        except BaseException: pass
+"""
 GPU = "triton.runtime.driver.active.get_active_torch_device()"
 
 
@@ -87,7 +94,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("device", [GPU, "'cuda'", "torch.device('cuda:0')"])
 def test_the_first_launch_is_found_without_a_gpu(device: str, tmp_path: Path) -> None:
-    (found,) = first_launches(program(tmp_path, LISTED, given="", device=device), H100)
+    (found,) = first_launches(program(tmp_path, LISTED, given="", device=device), H100).launches
     assert (found.name, found.times) == ("add", 2)
     assert found.arguments["n"] == 98432
     assert found.arguments["TWICE"] == 2
@@ -97,7 +104,7 @@ def test_the_first_launch_is_found_without_a_gpu(device: str, tmp_path: Path) ->
 
 def test_a_program_finds_the_gpu_that_it_is_told(tmp_path: Path) -> None:
     file = program(tmp_path, given=", BLOCK=torch.cuda.get_device_properties(0).multi_processor_count")
-    (found,) = first_launches(file, H100)
+    (found,) = first_launches(file, H100).launches
     assert found.arguments["BLOCK"] == H100.sms
 
 
@@ -114,7 +121,7 @@ def test_a_kernel_that_a_program_compiles_first_is_found(tmp_path: Path) -> None
         .replace("out = call(x, y)", "out = torch.empty_like(x)")
         .replace("call(x[:64], y[:64])", "")
     )
-    (found,) = first_launches(file, H100)
+    (found,) = first_launches(file, H100).launches
     assert found.times == 1
     assert found.grid[0] > 1
     assert {name: found.arguments[name] for name in ("n", "BLOCK", "num_warps")} == {
@@ -150,8 +157,9 @@ def test_a_program_without_launches_is_refused_with_what_ended_it(
     ],
 )
 def test_a_program_that_launches_for_ever_is_ended(forever: str, tmp_path: Path) -> None:
-    (found,) = first_launches(program(tmp_path, then=forever), H100)
-    assert found.name == "add"
+    found = first_launches(program(tmp_path, then=forever), H100)
+    assert [each.name for each in found.launches] == ["add"]
+    assert "10,000 times without a kernel that is new" in found.ended_by
 
 
 def test_a_program_may_import_its_kernels(tmp_path: Path) -> None:
@@ -161,7 +169,7 @@ def test_a_program_may_import_its_kernels(tmp_path: Path) -> None:
         "import torch\nfrom kernels_of_mine import call\nx = torch.rand(64, device='cuda')\ncall(x, x)"
     )
     assert is_triton_program(str(file))
-    assert [each.name for each in first_launches(file, H100)] == ["add"]
+    assert [each.name for each in first_launches(file, H100).launches] == ["add"]
 
 
 @pytest.mark.parametrize("text", ["FAMILY = costmodel.TritonFamily()", "from tvm.script import tir as T"])
@@ -171,7 +179,7 @@ def test_families_and_programs_of_tvm_are_none_of_triton(text: str, tmp_path: Pa
 
 
 def test_listed_configs_are_ordered_by_what_is_read(tmp_path: Path) -> None:
-    (found,) = rank_program(program(tmp_path, LISTED, given=""), sms=16, workers=0)
+    (found,) = ranking.rank_here(program(tmp_path, LISTED, given=""), DEVICE, 16, 0)
     assert found.platform == "NVIDIA H100 80GB HBM3/green_context/16"
     assert [each.decisions["BLOCK"] for each in found.configs] == [1024, 32]  # 3,076 programs are many
     assert found.own is None
@@ -180,7 +188,7 @@ def test_listed_configs_are_ordered_by_what_is_read(tmp_path: Path) -> None:
 
 
 def test_of_a_bare_kernel_what_the_grid_looks_up_is_chosen(tmp_path: Path) -> None:
-    (found,) = rank_program(program(tmp_path), workers=0)
+    (found,) = ranking.rank_here(program(tmp_path), DEVICE, None, 0)
     assert found.own is not None
     assert found.own.decisions == {"BLOCK": 1024, "num_warps": 8, "num_stages": 3}
     assert found.own in found.configs
@@ -189,20 +197,95 @@ def test_of_a_bare_kernel_what_the_grid_looks_up_is_chosen(tmp_path: Path) -> No
 
 
 def test_of_a_grid_that_is_no_function_warps_alone_are_chosen(tmp_path: Path) -> None:
-    (found,) = rank_program(program(tmp_path, grid=FIXED), workers=0)
+    (found,) = ranking.rank_here(program(tmp_path, grid=FIXED), DEVICE, None, 0)
     assert set(found.chosen) == {"num_warps"}
     assert {each.decisions.get("BLOCK") for each in found.configs} == {None}
 
 
-@pytest.mark.parametrize("decorator", ["", LISTED])
-def test_a_program_times_configs_and_goes_on_with_the_best(
-    decorator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("pass", ""),
+        ("import sys; sys.exit()", ""),
+        ("import os; os._exit(0)", ""),
+        ("import os; os._exit(3)", "SystemExit: 3"),
+        ("raise ValueError('no luck')", "ValueError: no luck"),
+    ],
+)
+def test_what_ends_a_program_is_told_beside_what_it_launched(then: str, said: str, tmp_path: Path) -> None:
+    found = first_launches(program(tmp_path, then=then), H100)
+    assert [each.name for each in found.launches] == ["add"]
+    assert said in found.ended_by
+    assert bool(said) == bool(found.ended_by)
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("while True: pass", "2 s without launching a kernel that is new"),
+        ("import time; time.sleep(1e6)", "2 s without launching a kernel that is new"),
+        ("import threading; threading.Thread(target=threading.Event().wait).start()", ""),
+    ],
+)
+def test_a_program_that_does_not_end_is_ended(then: str, said: str, tmp_path: Path) -> None:
+    (found,) = rank_program(program(tmp_path, LISTED, given="", then=then), workers=1, time_limit_s=2.0)
+    assert [each.decisions["BLOCK"] for each in found.configs] == [1024, 32]
+    assert said in found.ended_by
+    assert bool(said) == bool(found.ended_by)
+
+
+@pytest.mark.parametrize(
+    ("then", "said"),
+    [
+        ("import os; os.abort()", "ended with SIGABRT"),
+        ("import os; os.kill(os.getpid(), 9)", "ended with SIGKILL"),
+        (CATCHES_ALL, r"within 1 s, but does neither and cannot be interrupted: .*program.py.*--time-limit"),
+    ],
+)
+def test_a_program_that_takes_its_process_with_it_costs_itself_alone(
+    then: str, said: str, tmp_path: Path
 ) -> None:
+    with pytest.raises(CostModelError, match=said):
+        rank_program(program(tmp_path, then=then), time_limit_s=1.0)
+
+
+def test_what_a_program_asks_of_data_is_guessed(tmp_path: Path) -> None:
+    """As Liger's cross entropy does, which counts labels, and looks at the largest, before its launch."""
+    file = program(tmp_path, then="pass")
+    before, n = "n = out.numel()", "n = (x > 0).sum().item() if x.max() < 1e9 and float(x[0]) > -1 else 0"
+    file.write_text(file.read_text().replace(before, n))
+    (found,) = first_launches(file, H100).launches
+    assert found.arguments["n"] == 64
+
+
+def test_a_program_may_choose_its_gpu(tmp_path: Path) -> None:
+    """As flash-linear-attention does around each launch."""
+    file = program(tmp_path, then="pass")
+    file.write_text(
+        file.read_text().replace("    out = call(x, y)", "    with torch.cuda.device(0): call(x, y)")
+    )
+    assert len(first_launches(file, H100).launches) == 1
+
+
+def test_processes_that_a_program_forks_may_leave(tmp_path: Path) -> None:
+    then = """
+    import os
+    if not os.fork():
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+    """
+    assert not first_launches(program(tmp_path, then=then), H100).ended_by
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Blocks of launches, which are made up: each adds one to its argument ``x``, and 32 is fastest."""
     launched: list[int] = []
 
-    def launch(*_: Any, BLOCK: int, warmup: bool, **__: Any) -> None:
+    def launch(*_: Any, BLOCK: int, warmup: bool, x: Any, **__: Any) -> None:
         if not warmup:
             launched.append(BLOCK)
+            x += 1
 
     def bench(call: Any, quantiles: Any) -> list[float]:
         call()
@@ -214,15 +297,33 @@ def test_a_program_times_configs_and_goes_on_with_the_best(
     monkeypatch.setattr(ranking, "current_platform", lambda: platform)
     monkeypatch.setattr(ranking, "cpu_threads", lambda: 0)
     monkeypatch.setattr(JITFunction, "run", launch)
+    return launched
+
+
+@pytest.mark.parametrize("decorator", ["", LISTED])
+def test_a_program_times_configs_and_goes_on_with_the_best(
+    decorator: str, launched: list[int], tmp_path: Path
+) -> None:
     given = "" if decorator else ", BLOCK=1024, num_warps=8"
     file = program(tmp_path, decorator, given=given, then="pass", device="'cpu'")
-    (found,) = tune_program(file, trials=2, store=tmp_path / "timings.jsonl")
+    (found,) = ranking.tune_here(file, None, 2, str(tmp_path / "timings.jsonl"))
     timed = [each for each, time in zip(found.configs, found.expected, strict=True) if time.low == time.high]
     assert len(timed) == 2
+    assert found.own is None or found.own in timed
     assert all(each.in_seconds for each in found.expected)
     best = min(timed, key=lambda each: abs(int(str(each.decisions["BLOCK"])) - 32))
     assert launched[-2:] == [best.decisions["BLOCK"]] * 2  # the first call and the second
     assert (tmp_path / "timings.jsonl").read_text().count("\n") == 2
+
+
+def test_a_kernel_that_writes_what_it_reads_has_it_back_after_timing(
+    launched: list[int], tmp_path: Path
+) -> None:
+    """The first call adds one, and the second, as without timing."""
+    file = program(tmp_path, then="assert (x[:64] >= 2).all() and (x[64:] < 2).all()", device="'cpu'")
+    (found,) = ranking.tune_here(file, None, 3, str(tmp_path / "timings.jsonl"))
+    assert len(launched) > 3
+    assert not found.ended_by
 
 
 def test_timing_needs_a_gpu(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,91 +12,40 @@ import numpy as np
 import triton
 
 from costmodel.errors import CostModelError, DeviceUnavailableError
+from costmodel.integrations.triton._apart import RankedKernel
 from costmodel.integrations.triton._autotuner import autotune
 from costmodel.integrations.triton._platform import current_platform
-from costmodel.integrations.triton._program import ProgramLaunch, first_launches, run_answered
+from costmodel.integrations.triton._program import first_launches
 from costmodel.integrations.triton._proposing import propose_for
 from costmodel.integrations.triton._question import triton_to_config
 from costmodel.integrations.triton._reading import ReadRequest, read_configs
+from costmodel.integrations.triton._running import ProgramLaunch, TimeLimit, nothing_launched, run_answered
 from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.triton.proposing._uses import find_uses
-from costmodel.records._candidate import Config
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Platform, part_of
 from costmodel.threads import cpu_threads
 from costmodel.transfer._read_ranker import ExpectedTime, expect_times
 
-DEFAULT_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
 _TIMEOUT_S = 60.0
 _WARPS, _STAGES = 4, 3  # Triton's defaults
 _COMPILER_OPTIONS = ("num_warps", "num_stages")
 
 
-@dataclass(frozen=True)
-class RankedKernel:
-    """The configs of a kernel that a program launches, the fastest first.
-
-    Attributes:
-        name: Name of the kernel.
-        launch: What it was called with, by name: shapes and numbers, in words.
-        platform: Name of the platform.
-        configs: The configs.
-        expected: What each should take, or took.
-        own: The config that the program itself launches; None where it has a list of configs.
-        chosen: Names of the parameters that configs differ in.
-        unread: Why other configs could not be read, and of how many.
-    """
-
-    name: str
-    launch: Mapping[str, str]
-    platform: str
-    configs: Sequence[Config]
-    expected: Sequence[ExpectedTime]
-    own: Config | None
-    chosen: Sequence[str]
-    unread: Mapping[str, int] = field(default_factory=dict)
-
-
-def rank_program(
-    file: Path | str, *, device: str = DEFAULT_DEVICE, sms: int | None = None, workers: int | None = None
+def rank_here(
+    file: Path, device: str, sms: int | None, workers: int | None, limit: TimeLimit | None = None
 ) -> list[RankedKernel]:
-    """Order the configs of each kernel that a program launches by what is read of them, without a GPU.
-
-    Of a kernel without ``@triton.autotune`` warps and stages are chosen, and, if its grid is a function, the
-    whole numbers among its ``tl.constexpr`` that the grid looks up, or that its loops step by.
-
-    Args:
-        file: The program, which is run.
-        device: Name of the GPU.
-        sms: SMs that kernels have there. Default: all.
-        workers: Processes that read side by side. Default: one for each hardware thread.
-
-    Raises:
-        CostModelError: The program launches no kernel.
-    """
+    """Do what ``rank_program`` does, in this process."""
     platform = part_of(find_device(device), sms)
-    launches = first_launches(Path(file), platform.device)
-    return [_rank(each, platform, cpu_threads() if workers is None else workers) for each in launches]
+    found = first_launches(file, platform.device, limit)
+    workers = cpu_threads() if workers is None else workers
+    return [replace(_rank(each, platform, workers), ended_by=found.ended_by) for each in found.launches]
 
 
-def tune_program(
-    file: Path | str, *, sms: int | None = None, trials: int = 16, store: Path | str | None = None
+def tune_here(
+    file: Path, sms: int | None, trials: int, store: str | None, limit: TimeLimit | None = None
 ) -> list[RankedKernel]:
-    """Run a program on this machine's GPU, and time configs of each kernel at its first launch.
-
-    Configs are those of ``rank_program``, and the drop-in times the most promising of them, and that of the
-    program itself first. Later launches of a kernel have the best.
-
-    Args:
-        file: The program, which is run.
-        sms: SMs that it has. Default: those of the current stream.
-        trials: Configs of a kernel that are timed.
-        store: See ``autotune``.
-
-    Raises:
-        CostModelError: The program launches no kernel, or fails.
-        DeviceUnavailableError: There is no GPU.
-    """
+    """Do what ``tune_program`` does, in this process."""
     from costmodel.integrations.inductor._sms import on_part  # loads torch
 
     try:
@@ -118,14 +67,14 @@ def tune_program(
         return None
 
     with nullcontext() if sms is None else on_part(sms):
-        run_answered(Path(file), answer)
+        ended_by = run_answered(file, answer, limit)
     if not found:
-        raise CostModelError(f"{file} must launch a Triton kernel when it is run, but launches none.")
-    return [kernel for kernel, _ in found.values()]
+        raise nothing_launched(file, ended_by)
+    return [replace(kernel, ended_by=ended_by) for kernel, _ in found.values()]
 
 
 def _tune(
-    launch: ProgramLaunch, trials: int, store: Path | str | None
+    launch: ProgramLaunch, trials: int, store: str | None
 ) -> tuple[RankedKernel, Callable[[ProgramLaunch], Any]]:
     """Time configs of a launch and make it; return what is known of them, and what makes later ones."""
     own, open_names, configs = None, set[str](), list(launch.configs)
@@ -138,7 +87,9 @@ def _tune(
     kernel = launch.function if tuner is None else tuner.fn
     tuned = autotune(configs, key, store=store, shortlist=trials)(kernel)
     tuned.begins_with = own
-    if tuner is not None:  # what its author wants to be done around each run
+    if tuner is None:
+        tuned.pre_hook = _putting_back(launch.arguments)
+    else:  # what its author wants to be done around each run
         tuned.pre_hook, tuned.post_hook = tuner.pre_hook, tuner.post_hook
 
     def given(later: ProgramLaunch) -> dict[str, Any]:
@@ -150,6 +101,25 @@ def _tune(
     tuned.run(grid=launch.grid, warmup=False, **given(launch))
     expected = tuned.configs_expected
     return ranked(launch, platform, configs, [expected.get(each) for each in configs], own), make
+
+
+def _putting_back(arguments: Mapping[str, Any]) -> Callable[..., None]:
+    """What puts back, once configs were timed, what tensors hold now: a kernel may write what it reads."""
+    kept: dict[int, tuple[Any, Any]] = {}
+    with suppress(RuntimeError):  # too large to be held twice
+        for each in arguments.values():
+            tensor = getattr(each, "base", each)  # of a descriptor
+            if hasattr(tensor, "untyped_storage"):
+                storage = tensor.untyped_storage()
+                kept[storage.data_ptr()] = storage, storage.clone()
+
+    def put_back(*_: Any, reset_only: bool = False, **__: Any) -> None:
+        if reset_only:
+            for storage, content in kept.values():
+                storage.copy_(content)
+            kept.clear()
+
+    return put_back
 
 
 def _rank(launch: ProgramLaunch, platform: Platform, workers: int) -> RankedKernel:
