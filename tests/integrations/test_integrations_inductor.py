@@ -34,7 +34,12 @@ from costmodel.integrations.inductor import _install, _timer, install, report
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
 from costmodel.integrations.inductor._compile import nearest
-from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
+from costmodel.integrations.inductor._describe import (
+    read_choice,
+    read_convolution,
+    read_product,
+    shared_bytes,
+)
 from costmodel.integrations.inductor._fusion import is_fusible
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking
@@ -605,12 +610,62 @@ def test_the_shipped_model_knows_split_sums_and_no_other_device() -> None:
     assert np.isnan(model.predict_seconds(deep, kernels, 60, "NVIDIA of tomorrow")).all()
 
 
-def traced(function: Any, *inputs: torch.Tensor) -> list[torch.fx.Node]:
-    """Its products, in a graph of PyTorch's own operators."""
+def traced(
+    function: Any, *inputs: torch.Tensor, operator: Any = torch.ops.aten.mm.default
+) -> list[torch.fx.Node]:
+    """Its products, or other operators, in a graph of PyTorch's own operators."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     nodes = make_fx(function)(*inputs).graph.nodes
-    return [each for each in nodes if each.target is torch.ops.aten.mm.default]
+    return [each for each in nodes if each.target is operator]
+
+
+def convolution(groups: int = 1, channels: int = 64) -> torch.fx.Node:
+    """Of three by three pixels, of which each second is left out."""
+    x, w = torch.ones(2, 32, 14, 14).half(), torch.ones(channels, 32 // groups, 3, 3).half()
+    (node,) = traced(
+        lambda x, w: torch.nn.functional.conv2d(x, w, stride=2, padding=1, groups=groups),
+        x,
+        w,
+        operator=torch.ops.aten.convolution.default,
+    )
+    return node
+
+
+def test_a_convolution_is_a_product_of_its_pixels() -> None:
+    pixels = 2 * 7 * 7
+    of_two_groups = Product(pixels, 64, 16 * 9, dtype="float16", layout="nt")
+    assert read_convolution(convolution()) == (of_two_groups._replace(k=32 * 9), 1)
+    assert read_convolution(convolution(groups=2)) == (of_two_groups, 2)
+    (product,) = traced(lambda x, w: x @ w, torch.ones(4, 8), torch.ones(8, 8))
+    assert read_convolution(product) is None
+    assert read_convolution(None) is None
+
+
+def configs_kept(plan: SmPlan, node: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    monkeypatch.setattr(V.graph, "current_node", node, raising=False)
+    configs = SmChoices(plan).get_conv_configs("cuda")(392, 64, 32, dtype_size=2)
+    return [(*each.kwargs.values(), each.num_stages, each.num_warps) for each in configs]
+
+
+@pytest.mark.usefixtures("graph")
+def test_few_kernels_of_a_convolution_are_kept(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton")  # whose configs they are
+
+    def of(keep: int, node: Any) -> list[tuple[Any, ...]]:
+        return configs_kept(SmPlan(part(32), keep, open_ranking("default"), timings), node, monkeypatch)
+
+    unknown = SmPlan(part(32), 6, Fixed({}), timings)
+    usual = configs_kept(unknown, convolution(), monkeypatch)
+    assert len(usual) > 6
+    assert of(6, None) == usual  # shapes are not known
+    kept = of(6, convolution())
+    assert len(kept) == 5
+    assert set(kept) < set(usual)
+    assert of(0, convolution()) == []  # the library's is taken
+    assert of(6, convolution(groups=32, channels=32)) == []  # which is hundreds of times as fast
 
 
 def test_what_follows_a_product_is_fusible_if_it_is_elementwise() -> None:

@@ -1,9 +1,9 @@
-"""Inductor's choice of kernels for matrix products, of which a model keeps few."""
+"""Inductor's choice of kernels for matrix products and convolutions, of which a model keeps few."""
 
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,13 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
 from costmodel.arrays import FloatArray
-from costmodel.integrations.inductor._describe import read_choice, read_product, shared_bytes
+from costmodel.integrations.inductor._describe import (
+    read_choice,
+    read_config,
+    read_convolution,
+    read_product,
+    shared_bytes,
+)
 from costmodel.integrations.inductor._fusion import is_fusible, unfused_seconds
 from costmodel.integrations.inductor._models import RanksProducts
 from costmodel.integrations.inductor._more_configs import more_choices, with_options
@@ -25,6 +31,8 @@ _PERSISTENT = ("persistent", "tma")
 # On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
 # fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
 _UNSURE = ("float32",)
+# Of each group. A depthwise convolution took 26 us by the library, and by Inductor's template 8,480 at least.
+_LEAST_CHANNELS = 16
 _RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
 
@@ -79,6 +87,21 @@ class SmPlan:
             return [min(alike, key=alike.__getitem__)]
         return chosen
 
+    def choose_convolution(self, product: Product, kernels: Sequence[Kernel], groups: int) -> list[int]:
+        """Return positions of a convolution's Triton kernels to time beside the library's.
+
+        Args:
+            product: The product that it is.
+            kernels: Triton's, which are ranked as those of the product.
+            groups: Groups of its channels.
+        """
+        if self.keep < 2 or product.n < groups * _LEAST_CHANNELS:
+            return []
+        seconds = self._predicted(product, kernels)
+        if np.isnan(seconds).all():  # nothing is known of this device
+            return list(range(len(kernels)))
+        return choose_to_time(seconds, [False] * len(kernels), self.keep - 1)
+
     def _predicted(self, product: Product, kernels: Sequence[Kernel]) -> FloatArray:
         """Predict latencies, nan for what cannot run: it would fail once it is compiled."""
         device = self.platform.device
@@ -89,7 +112,7 @@ class SmPlan:
 
 
 class SmChoices(InductorChoices):  # type: ignore[misc]
-    """Inductor's choices, of whose candidates for a product a plan keeps few.
+    """Inductor's choices, of whose candidates for a product or a convolution a plan keeps few.
 
     Whatever it does not know (symbolic shapes, other operators, other devices) is left to Inductor.
     """
@@ -113,13 +136,31 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
             product = _readable(choices, kernel_inputs, op_name)
             return choices if product is None else self._shortened(choices, product)
         except Exception as error:  # noqa: BLE001 (what Inductor compiles must not fail for its ranking)
-            count(f"left to Inductor: {type(error).__name__}", 1)
-            warnings.warn(
-                f"Candidates of a product must be ranked, but are left to Inductor: {error}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            _tell_left(error)
             return choices
+
+    def get_conv_configs(self, device_type: str | None = "cuda") -> Any:
+        """Return what yields configs of a convolution's template: of these, the plan keeps few."""
+        usual = super().get_conv_configs(device_type)
+
+        def few(*sizes: Any, **options: Any) -> Iterator[Any]:
+            configs = list(usual(*sizes, **options))
+            try:
+                read = read_convolution(V.graph.current_node) if device_type == "cuda" else None
+                if read is None:
+                    count("left to Inductor: convolution", 1)
+                    return iter(configs)
+                product, groups = read
+                kept = self.plan.choose_convolution(product, [read_config(each) for each in configs], groups)
+            except Exception as error:  # noqa: BLE001 (as with products)
+                _tell_left(error)
+                return iter(configs)
+            count("convolutions", 1)
+            count("candidates", len(configs) + 1)
+            count("kept", len(kept) + 1)
+            return iter([configs[i] for i in kept])
+
+        return few
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
         left_out = slower_call({each.template.uid for each in choices}, product.dtype)
@@ -140,6 +181,13 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
     def _for_part(self, choice: Any, kernel: Kernel) -> Any:
         """Return the choice with as many programs as the part has SMs, where it says how many there are."""
         return with_options(choice, {"NUM_SMS": self.plan.sms}) if kernel.kind in _PERSISTENT else choice
+
+
+def _tell_left(error: Exception) -> None:
+    count(f"left to Inductor: {type(error).__name__}", 1)
+    warnings.warn(
+        f"Candidates must be ranked, but are left to Inductor: {error}", RuntimeWarning, stacklevel=3
+    )
 
 
 def slower_call(templates: Set[str], dtype: str) -> str:

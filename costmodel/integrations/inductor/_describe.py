@@ -1,6 +1,7 @@
 """Inductor's candidates for a matrix product, in our terms: the product, and a kernel for each candidate."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -64,6 +65,31 @@ def read_choice(choice: "KernelTemplateChoice") -> Kernel | None:
     if "k_split" in options:
         return Kernel("torch", "decompose-k", splits=int(options["k_split"]))
     return None
+
+
+def read_convolution(node: Any) -> tuple[Product, int] | None:
+    """Return the product that a convolution is, and its groups; None unless its shapes are numbers.
+
+    Each output pixel is a row, and what it is summed over are the weights of one output channel.
+
+    Args:
+        node: Of a graph of PyTorch, with the shapes that tracing found.
+    """
+    if getattr(node, "target", None) is not torch.ops.aten.convolution.default:
+        return None
+    _, weight, made = (each.meta.get("val") for each in (*node.args[:2], node))
+    groups, sizes = node.args[8], (*getattr(weight, "shape", ()), *getattr(made, "shape", ()))
+    if not sizes or not all(map(_is_number, sizes)) or made.dtype not in _DTYPES:
+        return None
+    images, channels, *pixels = map(int, made.shape)
+    dtype = _name_of_dtype(made.dtype)
+    return Product(images * prod(pixels), channels, prod(map(int, weight.shape[1:])), 1, dtype, "nt"), groups
+
+
+def read_config(config: Any) -> Kernel:
+    """Return the kernel of a config of a convolution's template."""
+    options = {"GROUP_M": 8, "num_stages": config.num_stages, "num_warps": config.num_warps}
+    return _triton_kernel("plain", options | config.kwargs)
 
 
 def shared_bytes(product: Product, kernel: Kernel) -> int:
