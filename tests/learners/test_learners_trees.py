@@ -6,6 +6,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from costmodel.learners import RandomForestLearner, XGBoostLearner, prepare
 from costmodel.learners.trees._boosted_trees import XGBoostRanker, XGBoostScorer
+from costmodel.learners.trees._ubjson import read_ubjson
 from costmodel.testing import contract_rows
 
 pytestmark = pytest.mark.white_box
@@ -49,6 +50,22 @@ def test_xgboost_predicts_in_place_what_a_matrix_does() -> None:
     learner = XGBoostLearner(rounds=30).fit(X, y, tasks)
     expected = learner.booster_.predict(xgboost.DMatrix(X))
     np.testing.assert_allclose(np.log(learner.predict(X).latency_s), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "learner", [XGBoostLearner(1, rounds=30), XGBoostRanker(rounds=30), XGBoostScorer(rounds=30)]
+)
+def test_what_is_stored_leaves_out_what_only_growing_needs(learner) -> None:
+    X, y, tasks = contract_rows()
+    learner.fit(X, y, tasks)
+    state = learner.state()
+    trees = read_ubjson(state["booster"])["learner"]["gradient_booster"]["model"]["trees"]
+    assert len(trees) == 30
+    assert not any(tree[name].any() for tree in trees for name in ("loss_changes", "base_weights"))
+    assert all(tree["sum_hessian"].all() for tree in trees)
+    loaded = type(learner)().load_state(state)
+    np.testing.assert_array_equal(loaded._margin(X), learner._margin(X))
+    np.testing.assert_array_equal(loaded.contributions(X), learner.contributions(X))
 
 
 def test_contributions_add_up_to_what_the_trees_predict() -> None:

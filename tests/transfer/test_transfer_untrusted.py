@@ -74,7 +74,9 @@ def boosted_state(**settings) -> dict:
 def test_what_xgboost_writes_is_read_as_it_was_written() -> None:
     pytest.importorskip("xgboost")
     learner = XGBoostLearner(0, rounds=3).fit(*contract_rows())
-    tree = read_ubjson(learner.state()["booster"])["learner"]["gradient_booster"]["model"]["trees"][1]
+    tree = read_ubjson(bytes(learner.booster_.save_raw("ubj")))["learner"]["gradient_booster"]["model"][
+        "trees"
+    ][1]
     frame = learner.booster_.trees_to_dataframe()
     frame = frame[frame["Tree"] == 1]
     gain = np.where(frame["Feature"] == "Leaf", 0.0, frame["Gain"])

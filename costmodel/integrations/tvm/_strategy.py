@@ -266,7 +266,7 @@ class SearchStrategy(ms.search_strategy.PySearchStrategy):  # type: ignore[misc]
             raise CostModelError("its rules give none of the sketches that the model screens")
         scheduled = ScheduledSpace(space, self._found, same)
         model = self._pretrained.model if self._pretrained else None
-        settings = {"screened": self._screened, "seed": self._seed}
+        settings: dict[str, Any] = {"screened": self._screened, "seed": self._seed}
         sampler = ModelSampler(scheduled, model, **settings)
         if self._stage and model:
             sampler = self._stage.add_to(sampler, context.target, trials, **settings)
