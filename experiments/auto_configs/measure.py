@@ -5,10 +5,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from multiprocessing import get_context
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             save(rows, args)
             if time.monotonic() > end:
                 break
-    print(table(pd.DataFrame(rows)))
+    print(table(pd.DataFrame(rows)) if rows else "Nothing was timed.")
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -91,19 +90,15 @@ def propose_all(
     names: Sequence[str], args: argparse.Namespace, end: float, made: Callable[[Proposals], None]
 ) -> Iterator[Proposals]:
     """Make lists for kernels side by side; yield each as it is asked for, until the time is up."""
-    with ProcessPoolExecutor(args.readers, get_context("spawn")) as pool:
-        waiting: list[Future[Proposals]] = [pool.submit(propose, name) for name in names]
-        for future in waiting:
-            future.add_done_callback(lambda done: made(done.result()))
-        for future in waiting:
+    with get_context("spawn").Pool(args.readers) as pool:
+        for waiting in [pool.apply_async(propose, (name,), callback=made) for name in names]:
             try:
-                yield future.result(timeout=max(1.0, end - time.monotonic()))
+                yield waiting.get(timeout=max(1.0, end - time.monotonic()))
             except TimeoutError:
                 print("The time is up before a list.", file=sys.stderr, flush=True)
                 break
             except Exception as error:  # noqa: BLE001 (a kernel without a list is told of)
                 print(f"no list: {error}"[:300], file=sys.stderr, flush=True)
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def propose(name: str) -> Proposals:
