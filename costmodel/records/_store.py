@@ -198,6 +198,9 @@ class SharedRecordStore:
                 break
             time.sleep(max(_LOOK_EVERY_S, _REST * (now - looked)))
             looked = time.monotonic()
+        if release and is_over():  # by who had the turn, between the look and the turn
+            release()
+            release = None
         try:
             yield release is not None
         finally:

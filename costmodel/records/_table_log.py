@@ -4,7 +4,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import (
     Column,
     Connection,
+    Engine,
     Float,
     Integer,
     MetaData,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    bindparam,
     create_engine,
     delete,
     func,
@@ -30,7 +32,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from costmodel.databases import create_tables, parse_database
 from costmodel.decoding import UNDECODABLE
@@ -55,6 +57,20 @@ TURNS = Table(
     Column("holder", Text, nullable=False),
     Column("until", Float, nullable=False),
 )
+# What is new in a log, in rows that also tell how many of the records that were read are there still. One
+# query answers both, and is made once: who looks often is on the way to a server most of the time.
+_MINE = RECORDS.c.log == bindparam("of")
+_THERE = select(func.count()).where(_MINE, RECORDS.c.id <= bindparam("read_to")).scalar_subquery()
+_NEW = (
+    select(_THERE, RECORDS.c.id, RECORDS.c.record)
+    .select_from(
+        select(literal(1).label("one"))
+        .subquery()
+        .outerjoin(RECORDS, and_(_MINE, RECORDS.c.id > bindparam("read_to")))
+    )
+    .order_by(RECORDS.c.id)
+)
+_TURN = select(TURNS).where(TURNS.c.key == bindparam("of"))
 # A process of another machine that is gone has its turns so long.
 TURN_S = 30.0
 _RENEWALS = 4
@@ -81,12 +97,14 @@ class TableLog:
         self.path, self._what = place, what
         self._read_to = self._count = 0
         self._coming: deque[tuple[int, str]] = deque()
+        self._has_looked = False
         self._within: Connection | None = None
         self._lock = threading.RLock()
         url = parse_database(place, f"A {what}")
         is_file = url.drivername.startswith("sqlite")
+        is_new = "://" not in place and not exists(Path(place))
         if "://" not in place:
-            if not create and not exists(Path(place)):
+            if not create and is_new:
                 raise CostModelError(f"A {what} must exist to be read, but there is no file {place}.")
             make_folder(Path(place).parent)
         # Without a mode of its own the driver begins transactions when it likes.
@@ -96,7 +114,15 @@ class TableLog:
         self._begin = "BEGIN IMMEDIATE" if is_file else f"SELECT pg_advisory_xact_lock({_LOCK})"
         with self._explaining():
             self._engine = create_engine(url, pool_pre_ping=True, **options)
+            if is_new:
+                self._let_readers_pass()
             create_tables(METADATA, self._engine)
+        self._reader = _Reader(self._engine)
+
+    def _let_readers_pass(self) -> None:
+        """Have SQLite write to a log beside its file: readers that met a writer would sleep, up to 0.1 s."""
+        with self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
 
     def append(self, records: Sequence[bytes]) -> None:
         """Write records; they are on disk when this returns, or when the lock that is held is let go."""
@@ -119,7 +145,9 @@ class TableLog:
 
     def read_new(self) -> Iterator[tuple[int, bytes]]:
         """Records behind those that were read before, each with its id."""
-        self._look()
+        if not self._has_looked:
+            self._look()
+        self._has_looked = False
         while self._coming:
             self._read_to, record = self._coming.popleft()
             self._count += 1
@@ -131,21 +159,15 @@ class TableLog:
         if was_replaced:
             self._read_to = self._count = 0
             self._coming.clear()
+            self._has_looked = False
         return was_replaced
 
     def _look(self) -> int:
-        """Fetch what is new, unless that is at hand; how many of the records that were read are there still.
-
-        One query answers both: who looks often is on the way to a server most of the time.
-        """
+        """Fetch what is new, unless that is at hand; how many of the records read before are there still."""
         if self._coming:
             return self._count
-        mine = RECORDS.c.log == self._what
-        known = select(func.count()).where(mine, RECORDS.c.id <= self._read_to).scalar_subquery()
-        new = and_(mine, RECORDS.c.id > self._read_to)
-        one = select(literal(1).label("one")).subquery()
-        found = select(known, RECORDS.c.id, RECORDS.c.record).select_from(one.outerjoin(RECORDS, new))
-        rows = self._read(found.order_by(RECORDS.c.id))
+        rows = self._read(_NEW, read_to=self._read_to, of=self._what)
+        self._has_looked = True
         for _, id_, record in rows:
             if id_ is not None and not (isinstance(id_, int) and isinstance(record, str)):
                 raise CostModelError(
@@ -179,7 +201,8 @@ class TableLog:
         """
         holder = msgspec.json.encode([secrets.token_hex(8), asdict(ProcessMark.own())]).decode()
         with self._explaining():
-            if not (self._claim(key, holder) or self._succeed(key, holder)):
+            found = self._read(_TURN, of=key)
+            if not (self._succeed(found[0], holder) if found else self._claim(key, holder)):
                 return None
         renewed = renewing(lambda: self._renew(key, holder), TURN_S / _RENEWALS)
         renewed.__enter__()
@@ -197,14 +220,13 @@ class TableLog:
             return True
         return False
 
-    def _succeed(self, key: str, holder: str) -> bool:
+    def _succeed(self, row: Any, holder: str) -> bool:
         """Take the turn of a process that is gone."""
+        if _holds(row.holder, row.until):
+            return False
+        same = TURNS.c.key == row.key, TURNS.c.holder == row.holder
+        values = {"holder": holder, "until": time.time() + TURN_S}
         with self._engine.begin() as connection:
-            row = connection.execute(select(TURNS).where(TURNS.c.key == key)).one_or_none()
-            if row is None or _holds(row.holder, row.until):
-                return False
-            same = TURNS.c.key == key, TURNS.c.holder == row.holder
-            values = {"holder": holder, "until": time.time() + TURN_S}
             return connection.execute(update(TURNS).where(*same).values(values)).rowcount == 1
 
     def _renew(self, key: str, holder: str) -> None:
@@ -212,12 +234,11 @@ class TableLog:
             mine = TURNS.c.key == key, TURNS.c.holder == holder
             connection.execute(update(TURNS).where(*mine).values(until=time.time() + TURN_S))
 
-    def _read(self, query: Any) -> Sequence[Any]:
+    def _read(self, query: Any, **values: Any) -> Sequence[Any]:
         with self._lock, self._explaining():
             if self._within:
-                return self._within.execute(query).all()
-            with self._engine.connect() as connection:
-                return connection.execute(query).all()
+                return self._within.execute(query, values).all()
+            return self._reader.rows(query, values)
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
@@ -228,6 +249,32 @@ class TableLog:
             raise CostModelError(
                 f"The {self._what} {self.path} must be a database that answers, but: {first}."
             ) from error
+
+
+class _Reader:
+    """Reads on a connection that stays open: no transaction begins, and nobody asks first if it works."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    def rows(self, query: Any, values: Mapping[str, Any]) -> Sequence[Any]:
+        """All rows; where the server ended the connection, by another one."""
+        was_open = self._connection is not None
+        try:
+            return self._rows(query, values)
+        except DBAPIError:
+            if self._connection is not None:
+                self._connection.invalidate()
+            self._connection = None
+            if not was_open:
+                raise
+            return self._rows(query, values)
+
+    def _rows(self, query: Any, values: Mapping[str, Any]) -> Sequence[Any]:
+        if self._connection is None:
+            self._connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        return self._connection.execute(query, values).all()
 
 
 def _holds(holder: str, until: float) -> bool:

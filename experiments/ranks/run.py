@@ -28,12 +28,12 @@ def main() -> None:
         "one file": lambda folder, _: str(folder / "store.jsonl"),
         "one SQLite file": lambda folder, _: str(folder / "store.db"),
     }
-    if args.url:
-        places["one PostgreSQL"] = lambda *_: args.url
     rows: list[dict[str, Any]] = []
     for name in [name for name in places if not args.only or name in args.only for _ in range(args.repeats)]:
         rows.append(run_ranks(args, name, places[name]))
         save(args, rows)
+    if args.url:
+        rows.append(run_ranks(args, "one PostgreSQL", lambda *_: args.url))
     rows.append(run_ranks(args, "from a bundle", bundled(args), check=True))
     save(args, rows)
     print(table(rows))

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import postgres
 import pytest
+import sqlalchemy
 from fake_records import fake_measurement
 from msgspec.structs import replace
 
@@ -186,6 +188,47 @@ def test_what_somebody_deletes_is_forgotten_by_readers(tmp_path: Path) -> None:
         connection.execute(table_log.RECORDS.delete().where(table_log.RECORDS.c.id <= 2))
     store.refresh()
     assert [store.get(each.key) for each in measurements()] == [None, None, *measurements()[2:]]
+
+
+def test_who_waits_asks_one_question_at_a_time_and_writes_nothing(tmp_path: Path) -> None:
+    log, other = (TableLog(str(tmp_path / "a.db"), "record store") for _ in range(2))
+    release = other.take_turn("a")
+    assert release
+    list(log.read_new())
+    asked: list[str] = []
+    sqlalchemy.event.listen(log._engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    assert not log.start_over_if_replaced()
+    assert not list(log.read_new())
+    assert log.take_turn("a") is None
+    assert [each.split()[0] for each in asked] == ["SELECT", "SELECT"]
+    release()
+    assert log.take_turn("a")
+
+
+def test_what_is_read_behind_a_look_is_read_once(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path / "a.db"), "record store")
+    log.append([b"1", b"2"])
+    assert not log.start_over_if_replaced()
+    assert next(log.read_new()) == (1, b"1")
+    log.append([b"3"])
+    assert list(log.read_new()) == [(2, b"2")]
+    assert list(log.read_new()) == [(3, b"3")]
+
+
+def test_readers_of_a_file_pass_its_writers(tmp_path: Path) -> None:
+    TableLog(str(tmp_path / "a.db"), "record store").append([b"1"])
+    with closing(sqlite3.connect(tmp_path / "a.db", timeout=0)) as one:
+        one.execute("BEGIN EXCLUSIVE")
+        assert list(TableLog(str(tmp_path / "a.db"), "record store").read_new()) == [(1, b"1")]
+
+
+def test_a_server_may_end_connections(postgres_place: str) -> None:
+    store, other = SharedRecordStore(postgres_place), SharedRecordStore(postgres_place)
+    store.refresh()
+    postgres.end_connections(postgres_place)
+    other.add(measurements())
+    store.refresh()
+    assert [store.get(each.key) for each in measurements()] == measurements()
 
 
 def test_logs_of_one_database_are_apart(tmp_path: Path) -> None:
