@@ -19,7 +19,7 @@ import torch
 import triton
 from chain import POLICIES, Chain, Tile
 
-# An SM of an H100 has the shared memory for one block of either: what shares an SM with one that waits is slower.
+# Shared memory for one block on an SM: beside a block that waits another would be slower.
 TILES = (Tile(128, 256, 64, 8, 3), Tile(128, 128, 64, 8, 4))
 TOKENS = (256, 384, 512, 768, 1024, 1280, 1536, 2048)
 # Columns of the input and of what the first product makes of it.
