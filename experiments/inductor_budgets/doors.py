@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,14 @@ from graphs import GpuGraphs
 from networks import bert
 from run import shared_assembler
 
+from costmodel.collector.runners._mps import MpsDaemon
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor import install, report
 
 PART, WHOLE, BESIDE_NCCL = 32, 132, 116
 STOCK = "max-autotune-no-cudagraphs"
 ROUNDS = 9
-MPS_CONTROL, MPS_PERCENT = ["nvidia-cuda-mps-control"], "25"
+MPS_PERCENT = 25.0
 NCCL = {
     "MASTER_ADDR": "127.0.0.1",
     "MASTER_PORT": "29655",
@@ -58,49 +60,40 @@ def main() -> None:
 
 def enter(door: str, args: argparse.Namespace) -> Any:
     """Run a door in a process of its own (or two, one a GPU), and return what the first prints last."""
-    command = [sys.executable, __file__, "--out", str(args.out), "--inside", door]
-    folder = Path(tempfile.mkdtemp(prefix=f"{door}-"))
-    kept = {
-        "TORCHINDUCTOR_CACHE_DIR": "inductor",
-        "TRITON_CACHE_DIR": "triton",
-        "COSTMODEL_INDUCTOR_STORE": "s",
-    }
-    environment = os.environ | shared_assembler() | {name: str(folder / each) for name, each in kept.items()}
-    if door == "mps":
-        environment |= mps_folders(folder) | {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": MPS_PERCENT}
-        subprocess.run([*MPS_CONTROL, "-d"], env=environment, check=False, timeout=20)
-    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
-    of_ranks = [{"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(rank)} for rank, gpu in enumerate(gpus[:2])]
-    of_ranks = [NCCL | each for each in of_ranks] if door == "nccl" else [{"CUDA_VISIBLE_DEVICES": gpus[0]}]
-    try:
-        with (args.out / f"{door}.log").open("w") as log:
-            processes = [
-                subprocess.Popen(
-                    command,
-                    env=environment | of_rank,
-                    stdout=log if rank else subprocess.PIPE,
-                    stderr=log,
-                    text=True,
-                )
-                for rank, of_rank in enumerate(of_ranks)
-            ]
-            try:
-                printed, _ = processes[0].communicate(timeout=args.seconds)
-            except subprocess.TimeoutExpired:
-                return {"error": f"ended after {args.seconds:.0f} s"}
-            finally:
-                for each in processes:
-                    each.kill()
-    finally:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        kept = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "COSTMODEL_INDUCTOR_STORE")
+        environment = os.environ | shared_assembler() | {name: str(folder / name) for name in kept}
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
+        of_ranks = [{"CUDA_VISIBLE_DEVICES": gpus[0]}]
         if door == "mps":
-            subprocess.run(MPS_CONTROL, input="quit\n", text=True, env=environment, check=False, timeout=20)
+            of_ranks[0] |= stack.enter_context(MpsDaemon()).environment(MPS_PERCENT)
+        elif door == "nccl":
+            of_ranks = [
+                NCCL | {"CUDA_VISIBLE_DEVICES": gpu, "RANK": str(i)} for i, gpu in enumerate(gpus[:2])
+            ]
+        log = stack.enter_context((args.out / f"{door}.log").open("w"))
+        command = [sys.executable, __file__, "--out", str(args.out), "--inside", door]
+        processes = [
+            subprocess.Popen(
+                command,
+                env=environment | of_rank,
+                stdout=log if i else subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            for i, of_rank in enumerate(of_ranks)
+        ]
+        try:
+            printed, _ = processes[0].communicate(timeout=args.seconds)
+        except subprocess.TimeoutExpired:
+            return {"error": f"ended after {args.seconds:.0f} s"}
+        finally:
+            for each in processes:
+                each.kill()
+                each.wait()
     lines = printed.splitlines()
     return json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {"error": "see the log"}
-
-
-def mps_folders(folder: Path) -> dict[str, str]:
-    """Where a daemon of MPS has its sockets and logs."""
-    return {f"CUDA_MPS_{name}_DIRECTORY": str(folder) for name in ("PIPE", "LOG")}
 
 
 def installed() -> Any:
@@ -141,8 +134,8 @@ def training() -> Any:
     graphs, (model, inputs) = GpuGraphs([PART]), _block(rows=8)
     (part,) = graphs.granted
     model.requires_grad_(True)
-    stock, ours = torch.compile(model, mode=STOCK, dynamic=False), compile_for(model, sms=PART, dynamic=False)
-    ways = {"eager": model, "max-autotune, part": stock, "ours": ours.for_sms(part)}
+    ours = compile_for(model, sms=PART, mode="default", dynamic=False)
+    ways = {"eager": model, "default": torch.compile(model, dynamic=False), "ours": ours.for_sms(part)}
     gradients, replays, compile_s = {}, {}, {}
     for name, way in ways.items():
         with graphs.enter(part):
@@ -172,13 +165,13 @@ def mps() -> Any:
 
     model, inputs = _block()
     granted = platform_here().sms_granted
-    stock, ours = torch.compile(model, mode=STOCK, dynamic=False), compile_for(model, dynamic=False)
+    stock, ours = torch.compile(model, dynamic=False), compile_for(model, dynamic=False)
     with torch.no_grad():
         stock(*inputs)
         torch._dynamo.reset()
         ours(*inputs)
     graphs = GpuGraphs([WHOLE])  # of what MPS grants
-    ways = {"eager": model, "max-autotune": stock, "ours": ours}
+    ways = {"eager": model, "default": stock, "ours": ours}
     return {"SMs": granted} | _timed(graphs, graphs.granted[-1], ways, inputs)
 
 
@@ -189,8 +182,8 @@ def nccl() -> Any:
     rank = int(os.environ["RANK"])
     torch.cuda.set_device(0)
     model, inputs = _block(rows=8)
-    ways: dict[str, Any] = {"max-autotune": torch.compile(model, mode=STOCK, dynamic=False)}
-    ours = compile_for(model, sms=[BESIDE_NCCL, WHOLE], dynamic=False)
+    ways: dict[str, Any] = {"default": torch.compile(model, dynamic=False)}
+    ours = compile_for(model, sms=[BESIDE_NCCL, WHOLE], keep=0, dynamic=False)
     ways |= {f"ours for {sms}": ours.for_sms(sms) for sms in (BESIDE_NCCL, WHOLE)}
     graphs = GpuGraphs([WHOLE])
     replays = {}

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -67,17 +66,17 @@ class Judged:
         yield self._add(EAGER, whole, parts, lambda: self._module)
         yield self._add(DEFAULT, whole, parts, lambda: torch.compile(self._module, dynamic=False))
         first, *others = sorted(parts, key=lambda sms: abs(sms - 32)) or [whole]
-        yield self._add(UNTIMED, first, [], partial(self._ours, first, 0))
-        yield self._add(OURS, first, [], partial(self._ours, first, self._args.keep))
+        yield self._add_ours(UNTIMED, first)
+        yield self._add_ours(OURS, first)
         yield self._add(WHOLE, whole, parts, self._stock)
         for sms in others + [whole] * bool(parts):
-            yield self._add(OURS, sms, [], partial(self._ours, sms, self._args.keep))
-            yield self._add(UNTIMED, sms, [], partial(self._ours, sms, 0))
+            yield self._add_ours(OURS, sms)
+            yield self._add_ours(UNTIMED, sms)
+        for sms in {first, whole}:
+            yield self._add_ours(PRODUCTS, sms)
         for sms in (first, *others):
             if sms != whole:
                 yield self._add(PART, sms, [], self._stock)
-        for sms in (first, *(each for each in (*others, whole) if each != first)):
-            yield self._add(PRODUCTS, sms, [], partial(self._ours, sms, self._args.keep, "default"))
 
     def compile_as_shipped(self) -> dict[int, float]:
         """Return the seconds of max-autotune on the whole GPU, in a process in which all is as shipped."""
@@ -85,12 +84,13 @@ class Judged:
         self._add(WHOLE, whole, [], self._stock)
         return self._seconds[WHOLE]
 
-    def _ours(self, sms: int, keep: int, mode: str = STOCK) -> Callable[..., Any]:
+    def _add_ours(self, way: str, sms: int) -> str:
         from costmodel.integrations.inductor import compile as compile_for
 
+        keep, mode = 0 if way == UNTIMED else self._args.keep, "default" if way == PRODUCTS else STOCK
         store = self._args.out / "caches" / f"{os.getpid()}-{keep}-{mode}.jsonl"
-        made = compile_for(self._module, sms=sms, keep=keep, mode=mode, store=store, dynamic=False)
-        return made.for_sms(sms)
+        options = {"sms": sms, "keep": keep, "mode": mode, "store": store, "dynamic": False}
+        return self._add(way, sms, [], lambda: compile_for(self._module, **options).for_sms(sms))
 
     def _stock(self) -> Callable[..., Any]:
         made: Callable[..., Any] = torch.compile(self._module, mode=STOCK, dynamic=False)

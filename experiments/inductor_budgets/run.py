@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+from kit.results import markdown_table
 from options import parse_options
 from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, UNTIMED, WHOLE
 
@@ -86,31 +86,16 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 
 def table(networks: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: microseconds of each network on each part, in each way; then ratios over networks."""
+    """Markdown: microseconds of each network on each part, in each way; then what failed."""
     ways = (EAGER, DEFAULT, WHOLE, PART, OURS, PRODUCTS, UNTIMED)
-    lines = [f"| network | SMs | {' | '.join(ways)} | A/A |", "| --- |" + " ---: |" * (len(ways) + 2)]
-    ratios: dict[str, list[float]] = {}
+    rows = []
     for found in networks:
         for sms, latency_s in found["latency_s"].items():
-            times = {way: latency_s[way] for way in ways if way in latency_s}
-            shown = [f"{times[way] * 1e6:.1f}" if way in times else "" for way in ways]
+            shown = [f"{latency_s[way] * 1e6:.1f}" if way in latency_s else "" for way in ways]
             again = f"{latency_s[AGAIN] / latency_s[OURS] - 1:+.1%}" if AGAIN in latency_s else ""
-            lines.append(f"| {found['network']} | {sms} | {' | '.join(shown)} | {again} |")
-            for ours in (OURS, PRODUCTS, UNTIMED):
-                for way in (WHOLE, PART):
-                    if ours in times and way in times:
-                        ratios.setdefault(f"{way} / {ours}, {sms} SMs", []).append(times[way] / times[ours])
-        for ours in (OURS, PRODUCTS, UNTIMED):
-            compile_s = found["compile_s"]
-            if ours in compile_s and WHOLE in compile_s:  # the first of each, which found nothing compiled
-                seconds = next(iter(compile_s[ours].values())) / next(iter(compile_s[WHOLE].values()))
-                ratios.setdefault(f"compile time: {ours} / {WHOLE}", []).append(seconds)
-    lines += [""] + [
-        f"{name}: {geometric_mean(each):.2f} (least {min(each):.2f}, n={len(each)})"
-        for name, each in sorted(ratios.items())
-    ]
+            rows.append([found["network"], sms, *shown, again])
     failed = [f"{each['network']}, {way}: {why}" for each in networks for way, why in each["failed"].items()]
-    return "\n".join([*lines, *failed])
+    return "\n".join([markdown_table(["network", "SMs", *ways, "A/A"], rows), *failed])
 
 
 if __name__ == "__main__":
