@@ -31,7 +31,7 @@ def find(*arguments: str) -> tuple[Any, list[str]]:
     """The command that the arguments call, and the arguments that are left for it."""
     found: Any = get_command(app)
     rest = list(arguments)
-    while isinstance(found, TyperGroup) and rest:
+    while isinstance(found, TyperGroup) and rest and not rest[0].startswith("-"):
         _, found, rest = found.resolve_command(typer.Context(found), rest)
     return found, rest
 

@@ -26,6 +26,8 @@ from costmodel.records._store import RecordStore, read_records
 from costmodel.search._dispatch import load_dispatch_table
 from costmodel.service._job import JobFile
 from costmodel.service._stage_times import load_times
+from costmodel.serving._forms import read_table_file
+from costmodel.serving._model_config import read_served_model
 from costmodel.transfer._call_latency import load_call_models
 from costmodel.transfer._read_ranker import ReadRanker
 from costmodel.transfer.prediction._calls import read_measured_calls
@@ -51,6 +53,8 @@ READERS: dict[str, Callable[[Path], object]] = {
     "measured.json": read_measured_calls,
     "placement.json": read_placement,
     "times.json": load_times,
+    "served.json": read_served_model,
+    "E=8,N=64,device_name=a.json": read_table_file,
     "trace.json": read_kineto,
     "model.costmodel": load_model,
     "ranker.npz": ReadRanker.load,

@@ -62,6 +62,10 @@ COMMANDS = {
         "costmodel.cli.tune:tune",
         "Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.",
     ),
+    "serve-tables": (
+        "costmodel.cli.serve_tables:app",
+        "Write the tables of a model for a GPU, without that GPU, or check tables.",
+    ),
     "jobs": (
         "costmodel.cli.jobs:app",
         "Queue tuning jobs in a database, and run them with any number of worker processes.",

@@ -7,25 +7,29 @@ Sources: ``get_default_config`` of vLLM (``model_executor/layers/fused_moe/fused
 
 from typing import Literal
 
-from costmodel.serving._kernel import ExpertProducts, Kernel, ScaledProduct
+from costmodel.serving._kernel import PARAMETERS, ExpertProducts, Kernel, Row, ScaledProduct
 
 Framework = Literal["vllm", "sglang"]
-Row = dict[str, int]  # parameters of a kernel, in the words of both frameworks
-PARAMETERS = (
-    *("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M"),
-    *("num_warps", "num_stages"),
-)
+
+_MUCH_SHARED = 128 * 1024
 
 
-def default_row(framework: Framework, kernel: Kernel, tokens: int) -> Row:
-    """Return the config that a framework runs for a number of tokens."""
+def default_row(framework: Framework, kernel: Kernel, tokens: int, shared_bytes: int = _MUCH_SHARED) -> Row:
+    """Return the config that a framework runs for a number of tokens.
+
+    Args:
+        framework: Which.
+        kernel: What for.
+        tokens: How many.
+        shared_bytes: Shared memory that a block of the GPU can have.
+    """
     if isinstance(kernel, ScaledProduct):
         return _row((64, *kernel.block), 32, stages=2 if framework == "vllm" else 3)
     if kernel.precision.startswith("int") and kernel.block is not None:
         rows = 16 if tokens <= 20 else 32 if tokens <= 40 else 64
         return _row((rows, 32, 64) if tokens == 1 else (rows, 64, 32), 1)
     if framework == "sglang":
-        return _default_of_sglang(kernel, tokens)
+        return _default_of_sglang(kernel, tokens, shared_bytes)
     if kernel.precision == "fp8_w8a8" and kernel.block is not None:
         return _blocks_of_vllm(kernel.block, tokens)
     return _default_of_vllm(kernel, tokens)
@@ -46,12 +50,14 @@ def _default_of_vllm(kernel: ExpertProducts, tokens: int) -> Row:
     return _row((rows, 64 if tokens <= 64 else 128, depth), group, warps, stages)
 
 
-def _default_of_sglang(kernel: ExpertProducts, tokens: int) -> Row:
+def _default_of_sglang(kernel: ExpertProducts, tokens: int, shared_bytes: int) -> Row:
     few = tokens <= kernel.experts
     if kernel.precision != "fp8_w8a8":
         return _row((16, 32, 64), 1) if few else _row((64, 64, 32), 8)
     if kernel.block is not None:
         return _row((64, *kernel.block), 32)
+    if shared_bytes < _MUCH_SHARED:
+        return _row((32, 64, 256), 1, stages=4) if few else _row((64, 128, 256), 64, stages=2)
     return _row((64, 128, 128), 1, stages=4) if few else _row((128, 256, 128), 32, warps=8, stages=4)
 
 

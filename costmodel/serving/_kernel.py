@@ -9,8 +9,20 @@ from costmodel.records._workload import Workload
 # What tables call the types of tokens and weights; of 16-bit ones nothing.
 Precision = Literal["", "fp8_w8a8", "int8_w8a8", "int8_w8a16", "int4_w4a16"]
 BlockShape = tuple[int, int]
+Row = dict[str, int]  # parameters of a kernel, in the words of both frameworks
+PARAMETERS = (
+    *("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M"),
+    *("num_warps", "num_stages"),
+)
 
 _FAMILIES = {"": "fused_moe", "int8_w8a16": "fused_moe_int8", "int4_w4a16": "fused_moe_int4"}
+_OPERAND_BYTES: dict[Precision, tuple[float, float]] = {
+    "": (2, 2),
+    "fp8_w8a8": (1, 1),
+    "int8_w8a8": (1, 1),
+    "int8_w8a16": (2, 1),
+    "int4_w4a16": (2, 0.5),
+}
 _GROUP = 128  # weights that share a scale, where nobody says it
 _SKEW = 100  # how unevenly experts are chosen, see ``fused_moe``
 
@@ -71,3 +83,16 @@ class ScaledProduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
 
 
 Kernel = ExpertProducts | ScaledProduct
+
+
+def needed_shared_bytes(kernel: Kernel, row: Row) -> int:
+    """Return the shared memory that a config takes at most: operands of all stages."""
+    of_token, of_weight = operand_bytes(kernel)
+    slab = row["BLOCK_SIZE_M"] * of_token + row["BLOCK_SIZE_N"] * of_weight
+    return int(slab * row["BLOCK_SIZE_K"] * row["num_stages"])
+
+
+def operand_bytes(kernel: Kernel) -> tuple[float, float]:
+    """Return the bytes of an element of a token, and of a weight."""
+    precision = "fp8_w8a8" if isinstance(kernel, ScaledProduct) else kernel.precision
+    return _OPERAND_BYTES[precision]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from costmodel.serving._default_rule import Framework, Row
-from costmodel.serving._kernel import Kernel
+from costmodel.serving._default_rule import Framework
+from costmodel.serving._kernel import Kernel, Row
 
 _FILE = Path(__file__).with_name("published.jsonl.xz")
 

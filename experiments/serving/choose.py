@@ -19,8 +19,8 @@ from costmodel.kernels._design_space import DesignSpace, sample_from_starts
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._workload import Workload
-from costmodel.serving._default_rule import Row, default_row
-from costmodel.serving._kernel import ExpertProducts, Kernel, Precision, ScaledProduct
+from costmodel.serving._default_rule import default_row
+from costmodel.serving._kernel import ExpertProducts, Kernel, Precision, Row, ScaledProduct
 from costmodel.serving._published import PublishedTable, published_tables
 
 _GPUS = ("H100", "H200", "H800")

@@ -63,6 +63,13 @@ _MERGE = ("merge", "built", "--out", "again", "--card", "card.toml")
 _EXPORT = ("--format", "t4", "--out", "exported")
 
 
+_SERVED = """{"model_type": "deepseek_v3", "hidden_size": 7168, "moe_intermediate_size": 256,
+"n_routed_experts": 256, "num_experts_per_tok": 8, "num_attention_heads": 128, "kv_lora_rank": 512,
+"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"""
+_TABLE = "tables/E=8,N=14336,device_name=NVIDIA_H200.json"
+_ROW = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 128, "GROUP_SIZE_M": 1, "num_warps": 4}
+
+
 @dataclass(frozen=True)
 class Target:
     """A file, and a command that reads it.
@@ -144,6 +151,9 @@ def _write_settings(folder: Path) -> None:
     (folder / "devices.toml").write_text(_DEVICES)
     (folder / "job.toml").write_text(_JOB)
     (folder / "latencies.log").write_text("0.5 first\n0.25\n")
+    (folder / "served.json").write_text(_SERVED)
+    (folder / "tables").mkdir()
+    (folder / _TABLE).write_text(json.dumps({"1": _ROW, "64": _ROW | {"BLOCK_SIZE_M": 64}}))
     (folder / "experiment").mkdir()
     results = {"tasks": 3, "rows": [{"name": "a", "score": 0.5}, {"name": "b", "score": 0.25}]}
     (folder / "experiment" / "result.json").write_text(json.dumps(results))
@@ -247,6 +257,9 @@ def _targets(folder: Path) -> Iterator[Target]:
     yield Target("new.jsonl", (*predicted, "--device", "H200"))
     yield Target("own.toml", (*predicted, "--own", "own.toml"))
     yield Target("devices.toml", ("devices", "list", "--own", "devices.toml"))
+    made = ("--device", "H200", "--out", "new-tables")
+    yield Target("served.json", ("serve-tables", "--model", "served.json", *made))
+    yield Target(_TABLE, ("serve-tables", "check", "tables"))
     yield Target("dispatch.json", ("load_dispatch_table", "dispatch.json"))
     yield Target("built/splits/mine.json", ("read_split", "built", "built/splits/mine.json"))
     yield Target("built/SHA256SUMS", ("dataset", "describe", "built"))

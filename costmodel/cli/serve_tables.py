@@ -1,0 +1,136 @@
+"""``costmodel serve-tables``: configs of the kernels that serve a language model, as frameworks read them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from costmodel.cli._options import CommandGroup, JsonOption, count_option, output_option
+from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.report._page import TextTable
+
+app = CommandGroup()
+_SHOWN = 20
+
+
+@app.callback(invoke_without_command=True)
+def serve_tables(
+    context: typer.Context,
+    *,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The model's `config.json`, or the folder with it.", show_default=False
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The GPU, as `costmodel devices list` calls it.", show_default=False
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        output_option(metavar="DIR", help="Folder for the tables and their manifest.", show_default=False),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="NAME", help="What reads the tables: `vllm` or `sglang`.")
+    ] = "vllm",
+    triton: Annotated[
+        str,
+        typer.Option(
+            metavar="VERSION",
+            help="Version of Triton beside the framework. SGLang looks for tables of its own version.",
+            show_default=False,
+        ),
+    ] = "",
+    tensor_parallel: Annotated[
+        int, count_option(help="Number of GPUs that share each expert and each product.")
+    ] = 1,
+    expert_parallel: Annotated[int, count_option(help="Number of GPUs that share the experts out.")] = 1,
+    json: JsonOption = None,
+) -> None:
+    """Write the tables of a model for a GPU, without that GPU, or check tables.
+
+    Each row says in the manifest how it is known. Where nothing says that the framework's default loses, the
+    row is that default.
+
+    Examples:
+    - `costmodel serve-tables --model Qwen3-30B-A3B/config.json --device "NVIDIA L40S" --out tables`
+    - `costmodel serve-tables --model config.json --device H200 --tensor-parallel 8 --format sglang
+      --triton 3.6.0 --out tables`
+    """
+    if context.invoked_subcommand:
+        return
+    if model is None or device is None or out is None:
+        raise typer.BadParameter("--model, --device and --out must be given together.")
+    from costmodel.serving import serve_tables as serve
+
+    found = serve(
+        model,
+        device,
+        framework=form,  # type: ignore[arg-type]  # checked there
+        triton=triton,
+        tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
+    )
+    found.write(out)
+    rows = [
+        (path.rpartition("/")[2], ", ".join(table.used_by), _count(row.origin for row in table.rows.values()))
+        for path, table in found.tables.items()
+    ]
+    print_table(TextTable(f"{found.model} on {found.device}", ("table", "for", "rows"), rows, "lww"))
+    for sentence in found.left_out:
+        print_line(sentence)
+    print_line(f"Written: {out} (content {found.content[:16]}). {_how_to_use(form, out)}")
+    write_json(json, {"content": found.content, "origins": found.origins, "tables": dict(found.tables)})
+
+
+@app.command()
+def check(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="Folder with tables of vLLM or SGLang, in any depth.", show_default=False
+        ),
+    ],
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The GPU that they are for. Default: as the name of each file says.",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = None,
+) -> None:
+    """List rows to time again: those that cannot run, and those unlike what like tables have.
+
+    Examples:
+    - `costmodel serve-tables check vllm/model_executor/layers/fused_moe/configs --device H200`
+    """
+    from costmodel.serving import check_tables
+
+    found = check_tables(folder, device)
+    rows = [
+        (each.table, str(each.tokens), each.reason, "-".join(map(str, each.config.values())))
+        for each in found.doubts[:_SHOWN]
+    ]
+    if rows:
+        print_table(TextTable("", ("table", "tokens", "reason", "row"), rows, "lrwl"))
+    print_line(
+        f"{len(found.doubts):,} of {found.rows:,} rows of {found.tables} tables should be timed again; of "
+        f"{found.unjudged:,} rows too few tables are alike to tell."
+    )
+    write_json(json, found)
+
+
+def _count(origins: Iterable[str]) -> str:
+    return ", ".join(f"{count} {origin}" for origin, count in Counter(origins).most_common())
+
+
+def _how_to_use(form: str, out: Path) -> str:
+    name = "VLLM_TUNED_CONFIG_FOLDER" if form == "vllm" else "SGLANG_MOE_CONFIG_DIR"
+    return f"Start the server with {name}={out}."

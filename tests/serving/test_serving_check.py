@@ -1,0 +1,58 @@
+"""Tables that are there already: which rows should be timed again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from served_models import QWEN3, write_model
+
+from costmodel.errors import CostModelError
+from costmodel.serving import check_tables, serve_tables
+
+H100 = "NVIDIA H100 80GB HBM3"
+NAME = "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the table of a framework."""
+    return serve_tables(write_model(tmp_path, QWEN3), H100).write(tmp_path / "tables")
+
+
+def change(folder: Path, tokens: int, **config: int) -> None:
+    file = folder / NAME
+    rows = json.loads(file.read_text())
+    rows[str(tokens)] |= config
+    file.write_text(json.dumps(rows))
+
+
+def test_rows_that_frameworks_ship_are_not_odd(folder: Path) -> None:
+    found = check_tables(folder)
+    assert (found.tables, found.rows, found.unjudged, found.doubts) == (1, 18, 0, ())
+
+
+def test_rows_that_cannot_run_or_are_unlike_all_others_are_named(folder: Path) -> None:
+    change(folder, 4096, BLOCK_SIZE_M=256, BLOCK_SIZE_N=256, BLOCK_SIZE_K=256, num_stages=5)
+    change(folder, 1, BLOCK_SIZE_M=256, BLOCK_SIZE_N=256, BLOCK_SIZE_K=64, num_stages=2)
+    first, last = check_tables(folder).doubts
+    assert (first.tokens, last.tokens) == (1, 4096)
+    assert "doublings from what" in first.reason
+    assert "needs 1,310,720 bytes of shared memory, but there are 232,448" in last.reason
+
+
+def test_a_table_may_be_asked_about_for_another_gpu(folder: Path) -> None:
+    assert any("shared memory" in doubt.reason for doubt in check_tables(folder, "Tesla T4").doubts)
+
+
+def test_tables_of_unknown_gpus_are_counted_but_not_judged(folder: Path) -> None:
+    (folder / NAME).rename(folder / NAME.replace("NVIDIA_H100_80GB_HBM3", "AMD_Instinct_MI300X"))
+    found = check_tables(folder)
+    assert (found.rows, found.unjudged) == (18, 18)
+
+
+def test_what_is_no_table_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="must hold tables of vLLM or SGLang"):
+        check_tables(tmp_path / "nothing")
+    (folder / NAME).write_text('{"1": {"BLOCK_SIZE_M": 16}}')
+    with pytest.raises(CostModelError, match="must be a table of configs"):
+        check_tables(folder)

@@ -1,0 +1,126 @@
+"""Tables for frameworks: which kernels a model has, what each row is, and the folder that is read again."""
+
+import json
+from pathlib import Path
+
+import pytest
+from served_models import DEEPSEEK_V3, GPT_OSS, LLAMA4, MIXTRAL, QWEN3, write_model
+
+from costmodel.errors import CostModelError
+from costmodel.serving import load_serving_tables, serve_tables
+
+H100, L40S = "NVIDIA H100 80GB HBM3", "NVIDIA L40S"
+PARAMETERS = {
+    *("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "GROUP_SIZE_M"),
+    *("num_warps", "num_stages"),
+}
+
+
+def test_each_kernel_of_a_model_has_the_name_that_the_loader_looks_for(tmp_path: Path) -> None:
+    model = write_model(tmp_path, DEEPSEEK_V3)
+    found = serve_tables(model, "NVIDIA H200", tensor_parallel=8)
+    gpu = "device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128,128].json"
+    products = ("N=2112,K=7168", "N=3072,K=1536", "N=4096,K=512", "N=7168,K=2048", "N=4608,K=7168")
+    products += ("N=7168,K=2304", "N=512,K=7168", "N=7168,K=256")
+    assert set(found.tables) == {f"E=256,N=256,{gpu}", *(f"linear/{sizes},{gpu}" for sizes in products)}
+    other = serve_tables(model, "NVIDIA H200", framework="sglang", triton="3.6.0", expert_parallel=8)
+    assert (
+        "configs/triton_3_6_0/E=32,N=2048,device_name=NVIDIA_H200,dtype=fp8_w8a8,block_shape=[128, 128].json"
+        in other.tables
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (MIXTRAL, "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3.json"),
+        (QWEN3, "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json"),
+        (LLAMA4, "E=16,N=8192,device_name=NVIDIA_H100_80GB_HBM3.json"),
+        (
+            {**MIXTRAL, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}},
+            "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=int4_w4a16.json",
+        ),
+        (
+            {**MIXTRAL, "quantization_config": {"quant_method": "fp8", "activation_scheme": "static"}},
+            "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json",
+        ),
+    ],
+)
+def test_types_and_sizes_are_read_of_any_kind_of_model(
+    config: dict[str, object], name: str, tmp_path: Path
+) -> None:
+    found = serve_tables(write_model(tmp_path, config), H100)
+    assert name in {*found.tables, *(sentence.split(": ")[0] for sentence in found.left_out)}
+
+
+def test_a_row_is_a_whole_config_that_the_gpu_has_room_for(tmp_path: Path) -> None:
+    found = serve_tables(write_model(tmp_path, DEEPSEEK_V3), L40S, tensor_parallel=8)
+    rows = [row for table in found.tables.values() for row in table.rows.values()]
+    assert rows
+    assert {row.origin for row in rows} <= {"timed elsewhere", "best only", "default"}
+    for row in rows:
+        assert set(row.config) == PARAMETERS
+        sides = row.config["BLOCK_SIZE_M"] + row.config["BLOCK_SIZE_N"]
+        assert sides * row.config["BLOCK_SIZE_K"] * row.config["num_stages"] <= 100 * 1024 - 1024
+
+
+def test_a_kernel_of_which_nothing_is_known_gets_no_table(tmp_path: Path) -> None:
+    """The framework's own rule knows every number of tokens; a table of it would only know some."""
+    found = serve_tables(write_model(tmp_path, QWEN3, moe_intermediate_size=8), L40S)
+    assert found.tables == {}
+    assert "E=128,N=8,device_name=NVIDIA_L40S.json: nothing is known" in " ".join(found.left_out)
+
+
+def test_the_same_question_has_the_same_bytes_and_hash(tmp_path: Path) -> None:
+    model = write_model(tmp_path, QWEN3)
+    one, other = (serve_tables(model, H100, triton="3.6.0") for _ in range(2))
+    assert one.files() == other.files()
+    assert one.content == other.content != serve_tables(model, "NVIDIA H200", triton="3.6.0").content
+    for path, content in one.files().items():
+        told = json.loads(content)
+        if path.startswith("E="):
+            assert told.pop("triton_version") == "3.6.0"
+            assert [*told] == [*map(str, sorted(map(int, told)))]
+
+
+def test_what_was_written_is_read_again_for_the_same_gpu_and_triton_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    written = serve_tables(write_model(tmp_path, QWEN3), H100, triton="3.6.0")
+    written.write(folder)
+    found = load_serving_tables(folder, device=H100, triton="3.6.0")
+    assert found.files() == written.files()
+    with pytest.raises(CostModelError, match="for GPU NVIDIA H100 80GB HBM3, but NVIDIA L40S will run"):
+        load_serving_tables(folder, device=L40S)
+    with pytest.raises(CostModelError, match=r"for Triton 3.6.0, but 3.7.0 will run"):
+        load_serving_tables(folder, triton="3.7.0")
+
+
+@pytest.mark.parametrize(
+    "altered", ["E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json", "serve-tables.json"]
+)
+def test_an_altered_file_is_refused(altered: str, tmp_path: Path) -> None:
+    folder = serve_tables(write_model(tmp_path, QWEN3), H100).write(tmp_path / "tables")
+    file = folder / altered
+    file.write_text(file.read_text().replace("128", "256", 1))
+    with pytest.raises(CostModelError, match="must be as it was written, but was altered"):
+        load_serving_tables(folder)
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "options", "message"),
+    [
+        (GPT_OSS, H100, {}, "has no kernel that takes a table.*mxfp4"),
+        (QWEN3, "AMD Instinct MI300X", {}, "for GPUs of NVIDIA, but AMD Instinct MI300X is none"),
+        (QWEN3, "NVIDIA L4S", {}, "costmodel devices list"),
+        (QWEN3, H100, {"framework": "flashinfer"}, "must be one of vllm, sglang, but got 'flashinfer'"),
+        (QWEN3, H100, {"framework": "sglang"}, "SGLang keeps tables by version of Triton"),
+        (QWEN3, H100, {"tensor_parallel": 7}, "width of an expert .768. must be a multiple"),
+        (QWEN3, H100, {"tokens": [0]}, "tokens must be"),
+        ({"hidden_size": 8}, H100, {}, "with hidden_size and num_attention_heads"),
+    ],
+)
+def test_what_cannot_be_served_is_said(
+    config: dict[str, object], device: str, options: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CostModelError, match=message):
+        serve_tables(write_model(tmp_path, config), device, **options)  # type: ignore[arg-type]
