@@ -34,11 +34,15 @@ def test_results_have_the_dtype_that_the_compiler_was_told() -> None:
         assert mm(torch.ones(2, 2), torch.ones(2, 2), 0).dtype == torch.float32
 
 
-def test_rounding_is_seen_in_whichever_way_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_is_seen_in_whichever_way_it_was_asked_for() -> None:
     precision, made = torch.backends.cuda.matmul, torch.ones(2, 2)
     assert _dtype(made) == "float32"
-    monkeypatch.setattr(precision, "fp32_precision", "tf32")  # reading ``allow_tf32`` raises from here on
-    assert _dtype(made) == "tfloat32"
+    precision.fp32_precision = "tf32"  # reading ``allow_tf32`` raises from here on
+    try:
+        assert _dtype(made) == "tfloat32"
+    finally:
+        precision.fp32_precision = "ieee"
+
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
