@@ -14,7 +14,7 @@ import time
 import types
 import unittest
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,13 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="file for the result")
     options = parser.parse_args()
     check = Check()
-    found = {
-        "device": torch.cuda.get_device_name(), "torch": torch.__version__,
-        "cases_of_pytorch": check.all_of(cases_of_pytorch()),
-        "op_info": check.op_info(),
-        "refused": check.refusals(),
-        "gradients": check.gradients(),
-        "surroundings": check.surroundings(),
-        "drawn": check.all_of(drawn(options.seconds)),
-        "by_cublaslt": check.by_cublaslt, "wrong": check.wrong,
-    }  # fmt: skip
+    found: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    for name, part in check.parts(options.seconds).items():
+        try:
+            found[name] = part()
+        except Exception as error:  # noqa: BLE001 (what fails is a result, and the others are still wanted)
+            check.wrong.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
+        found |= {"by_cublaslt": check.by_cublaslt, "wrong": check.wrong}
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
@@ -68,6 +65,17 @@ class Check:
             self._streams[granted] = torch.cuda.ExternalStream(stream)
         self.wrong, self.by_cublaslt = list[str](), 0
         self._draw = random.Random(1)
+
+    def parts(self, seconds: float) -> dict[str, Callable[[], object]]:
+        """Return all that is checked, by name."""
+        return {
+            "cases_of_pytorch": lambda: self.all_of(cases_of_pytorch()),
+            "drawn": lambda: self.all_of(drawn(seconds)),
+            "refused": self.refusals,
+            "surroundings": self.surroundings,
+            "gradients": self.gradients,
+            "op_info": self.op_info,
+        }
 
     def all_of(self, pairs: Iterator[Pair]) -> int:
         """Compare the product of each pair, half of them on a part; how many."""
@@ -93,8 +101,7 @@ class Check:
     @staticmethod
     def _is_by_cublaslt(a: torch.Tensor, b: torch.Tensor, sms: int) -> bool:
         product = _operator._find_product(a, b)
-        name = torch.cuda.get_device_name()
-        return product is not None and _operator._plan(product, sms, name, a.device.index) is not None
+        return product is not None and _operator._plan(product, sms, a.device.index) is not None
 
     def _expect(self, is_right: bool, what: str) -> None:
         if not is_right:
@@ -144,13 +151,14 @@ class Check:
         """Compare gradients with PyTorch's, and let PyTorch check the operator."""
         count = 0
         for dtype in _DTYPES:
+            rough = _TOLERANCE[str(dtype).removeprefix("torch.")]  # two runs may add in another order
             for stored in ("rows", "columns"):
                 a, b = (
                     _matrix(self._draw, 256, 512, dtype, stored),
                     _matrix(self._draw, 512, 128, dtype, stored),
                 )
                 a, b = a.detach().requires_grad_(), b.detach().requires_grad_()
-                torch.library.opcheck(torch.ops.costmodel.mm.default, (a, b, 32))
+                torch.library.opcheck(torch.ops.costmodel.mm.default, (a, b, 32), rtol=rough, atol=rough * 32)
                 weights = torch.randn(256, 128, device="cuda").to(dtype)
                 found = torch.autograd.grad(mm(a, b, 32), (a, b), weights)
                 wide, high = weights.double(), (a.detach().double(), b.detach().double())

@@ -162,11 +162,12 @@ class Gpu:
         run, whole = compiled[(programs, 1, 1)], (*arguments, *constants_of(variant).values())
         return lambda stream: run(*whole, stream=stream)
 
-    def time(self, launch: Launch, stream: int, best_s: float) -> tuple[float, int]:
+    def time(self, launch: Launch, stream: int, best_s: float, runs: int = 0) -> tuple[float, int]:
         """Seconds of a run on inputs that the last left in L2, and how many runs say so.
 
         The median of three replays of a graph of some 0.15 ms. A run that is clearly 2.5 times as long as the
-        best of the task so far, or 5 ms, is enough of itself.
+        best of the task so far, or 5 ms, is enough of itself. A graph holds ``runs``, or as many as fill it
+        by the first run, which takes at least as long as the host needs to launch it.
         """
         driver, call, events = self._driver, self._call, self._events
         launch(stream)
@@ -177,7 +178,7 @@ class Gpu:
         first_s = self._between(0, 1)
         if first_s > _LONG_S or first_s > 2.5 * best_s + _LAUNCH_S:
             return first_s, 1
-        runs = max(1, min(_MOST_RUNS, int(_GRAPH_S / max(first_s - 6e-6, 4e-6))))
+        runs = runs or self.runs_of(max(first_s - 6e-6, 4e-6))
         graph = self._capture(launch, stream, runs)
         replays = 3 if first_s < 1e-3 else 2
         try:
@@ -191,6 +192,11 @@ class Gpu:
         finally:
             call(driver.cuGraphExecDestroy(graph))
         return statistics.median(self._between(i, i + 1) for i in range(replays)) / runs, runs * replays
+
+    @staticmethod
+    def runs_of(seconds: float) -> int:
+        """How many runs of so many seconds fill a graph."""
+        return max(1, min(_MOST_RUNS, int(_GRAPH_S / seconds)))
 
     def time_cold(self, launch: Launch, stream: int) -> tuple[float, int]:
         """Seconds of a run whose inputs are not in L2: the median of five, each after 128 MiB of others."""

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from gpu import Gpu
 
-from costmodel.products._operator import mm
+from costmodel.products._operator import _library, _Prepared, mm
+from costmodel.products._product import Product
 
 BUDGETS = (8, 16, 32, 64, 96, 132)
 # Inputs and outputs of linear layers: Gemma 2 of 2 and 9 billion parameters, Phi-3 mini, Falcon of 7 billion,
@@ -19,7 +20,7 @@ LAYERS = (
     (4544, 18176), (18176, 4544), (4544, 4672), (1280, 5120), (1280, 1280),
 )  # fmt: skip
 TOKENS = (1, 8, 20, 64, 150, 512, 2000)
-_NEVER = float("inf")
+_NEVER, _LAUNCHES = float("inf"), 20
 
 
 def main() -> None:
@@ -48,39 +49,53 @@ def main() -> None:
 
 
 def _time(gpu: Gpu, a: torch.Tensor, b: torch.Tensor, sms: int) -> dict[str, float]:
-    """Time PyTorch's call, ours, and both again; and what the host takes to launch ours."""
+    """Time PyTorch's call, ours and cuBLASLt's first algorithm, all again; and the host's launches.
+
+    All are put into graphs equally often: a graph of few runs takes longer for each.
+    """
     stream, told = gpu.streams[sms], 0 if sms == gpu.whole else sms
-    launches = {"torch": lambda _: torch.mm(a, b), "ours": lambda _: mm(a, b, told)}
+    dtype, (m, k), n = str(a.dtype).removeprefix("torch."), a.shape, b.shape[1]
+    prepared = _Prepared(_library(0), Product(m, n, k, dtype=dtype), told)
+    first, c = prepared.multiply(0), torch.empty(m, n, dtype=a.dtype, device="cuda")
+    launches = {
+        "torch": lambda _: torch.mm(a, b), "ours": lambda _: mm(a, b, told), "told": lambda _: first(a, b, c),
+    }  # fmt: skip
     found = {}
     with gpu.on(sms):
+        runs = gpu.runs_of(gpu.time(launches["torch"], stream, _NEVER)[0])
         for visit in ("", "_again"):
             for name, launch in launches.items():
-                found[f"{name}{visit}_s"] = gpu.time(launch, stream, _NEVER)[0]
+                found[f"{name}{visit}_s"] = gpu.time(launch, stream, _NEVER, runs)[0]
         for name, launch in launches.items():
-            begun = time.perf_counter()
-            for _ in range(10):
-                launch(stream)
-            found[f"{name}_host_s"] = (time.perf_counter() - begun) / 10
             gpu.wait()
+            begun = time.perf_counter()
+            for _ in range(_LAUNCHES):
+                launch(stream)
+            found[f"{name}_host_s"] = (time.perf_counter() - begun) / _LAUNCHES
+    gpu.wait()
     return found
 
 
 def summarise(rows: list[dict[str, float]]) -> dict[str, object]:
-    """Return how many times as long PyTorch's call takes, what a repeat differs by, and the host's time."""
-    by_sms = {}
+    """Return how many times as long others take, what a repeat differs by, and the host's time."""
+    names = "torch", "ours", "told"
+    again = [abs(np.log(row[f"{name}_again_s"] / row[f"{name}_s"])) for row in rows for name in names]
+    return {
+        "torch_over_ours": _ratios(rows, "torch"), "told_over_ours": _ratios(rows, "told"),
+        "again": {"median": float(np.median(again)), "p90": float(np.quantile(again, 0.9))},
+        **{f"{name}_host_s": float(np.median([row[f"{name}_host_s"] for row in rows])) for name in names},
+    }  # fmt: skip
+
+
+def _ratios(rows: list[dict[str, float]], other: str) -> dict[str, dict[str, float]]:
+    """By SMs."""
+    found = {}
     for sms in sorted({row["sms"] for row in rows}):
-        here = np.array([row["torch_s"] / row["ours_s"] for row in rows if row["sms"] == sms])
-        mean, (low, tenth) = np.exp(np.log(here).mean()), np.quantile(here, (0.0, 0.1))
-        by_sms[str(sms)] = {"geometric_mean": mean, "p10": tenth, "worst": low}
-    again = [
-        abs(np.log(row[f"{name}_again_s"] / row[f"{name}_s"])) for row in rows for name in ("torch", "ours")
-    ]
-    host = {
-        f"{name}_host_s": float(np.median([row[f"{name}_host_s"] for row in rows]))
-        for name in ("torch", "ours")
-    }
-    repeat = {"median": float(np.median(again)), "p90": float(np.quantile(again, 0.9))}
-    return {"torch_over_ours": by_sms, "again": repeat, **host}
+        here = np.array([row[f"{other}_s"] / row["ours_s"] for row in rows if row["sms"] == sms])
+        low, tenth = np.quantile(here, (0.0, 0.1))
+        mean = float(np.exp(np.log(here).mean()))
+        found[f"{sms:.0f}"] = {"geometric_mean": mean, "p10": float(tenth), "worst": float(low)}
+    return found
 
 
 if __name__ == "__main__":
