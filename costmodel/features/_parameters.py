@@ -33,13 +33,15 @@ def parameter_features(candidates: Sequence[Candidate]) -> tuple[tuple[Column, .
     """
     rows = [_facts(candidate) if candidate.family else {} for candidate in candidates]
     columns = tuple(sorted(set().union(*rows), key=lambda column: column.name))
-    values = np.array([[facts.get(column, math.nan) for column in columns] for facts in rows])
-    values = values.reshape(len(candidates), len(columns))
+    places = {column: i for i, column in enumerate(columns)}
+    values = np.full((len(candidates), len(columns)), math.nan)
+    for row, facts in zip(values, rows, strict=True):
+        row[[places[column] for column in facts]] = list(facts.values())
+    families = np.array([candidate.family for candidate in candidates], dtype=np.str_)
     for i, column in enumerate(columns):
         if column.unit == "1":
-            owners = [candidate.family == _family(column) for candidate in candidates]
-            is_family = column.group == "workload"
-            values[np.isnan(values[:, i]) & (np.array(owners) | is_family), i] = 0.0
+            is_owner = (families == _family(column)) | (column.group == "workload")
+            values[np.isnan(values[:, i]) & is_owner, i] = 0.0
     return columns, values
 
 

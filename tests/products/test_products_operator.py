@@ -44,7 +44,6 @@ def test_rounding_is_seen_in_whichever_way_it_was_asked_for() -> None:
         precision.fp32_precision = "ieee"
 
 
-
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(RuntimeError):
         mm(torch.randn(3, 4), torch.randn(3, 4), 0)
