@@ -5,5 +5,6 @@ cd "$(dirname "$0")/../.."
 out=${1:?folder for the measurements}
 campaign=${CAMPAIGN:-experiments/serving/campaign.toml}
 python=${PYTHON:-python}
-PYTHONPATH=$PWD "$python" experiments/serving/choose.py "$campaign" "$out"
-PYTHONPATH=$PWD "$python" experiments/serving/measure.py "$campaign" "$out" ${2:+--seconds "$2"} --devices "${3:-1}"
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
+"$python" experiments/serving/choose.py "$campaign" "$out"
+"$python" experiments/serving/measure.py "$campaign" "$out" ${2:+--seconds "$2"} --devices "${3:-1}"
