@@ -57,14 +57,16 @@ def table(rows: Sequence[Row]) -> str:
 
 def summaries(rows: Sequence[Row]) -> list[str]:
     """Sentences: pairs of searches beside each other, and the noise."""
-    sentences = [sentence for pair in PAIRS for sentence in compared(rows, *pair)]
+    return [*(sentence for pair in PAIRS for sentence in compared(rows, *pair)), *noise(rows)]
+
+
+def noise(rows: Sequence[Row]) -> list[str]:
+    """A sentence on how far two measurements of a kernel are apart; none where no kernel ran."""
     steps = [s for row in rows for found in row["searches"].values() for s in found["improvements"]]
-    if steps:
-        noise = np.abs(np.array([s["repeat_s"] / s["latency_s"] for s in steps]) - 1)
-        sentences.append(
-            f"A/A: median {np.median(noise):.2%}, 90th percentile {np.quantile(noise, 0.9):.2%}."
-        )
-    return sentences
+    if not steps:
+        return []
+    apart = np.abs(np.array([s["repeat_s"] / s["latency_s"] for s in steps]) - 1)
+    return [f"A/A: median {np.median(apart):.2%}, 90th percentile {np.quantile(apart, 0.9):.2%}."]
 
 
 def compared(rows: Sequence[Row], name: str, other: str) -> list[str]:

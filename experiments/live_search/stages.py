@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import best_at, geometric
+from report import best_at, geometric, noise
 from results import TRACE, Found, Results, Row
 from searches import BATCH, BUILD_TIMEOUT_S, EARLY_WARM_UP, Case, Log, design_rules
 from side_by_side import latencies_of
@@ -47,8 +47,7 @@ SEARCHES = (STAGED, PLAIN, STOCK)
 PER_TRIAL = {STAGED: 4, PLAIN: 1}
 ENDLESS = 4096  # trials that no search makes in its time
 MARK_S = 5.0  # what a search had found is measured again at every so many seconds
-COMPARING_S = 20.0  # kept for that, of each case, with the builds that a search leaves behind
-STARTING_S = 45.0  # imports, and processes that begin
+COMPARING_S = 12.0  # kept for that, of each case, with the builds that a search leaves behind
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -58,9 +57,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = [row for file in args.found for row in json.loads(file.read_text())]
     else:
         rows = search_all(args)
-    print(as_markdown(rows))
     if args.json:
         write_json(args.json, rounded(rows, 9))
+    print(as_markdown(rows))
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -74,6 +73,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--workload", action="append", help="name; again for more")
     parser.add_argument("--sms", type=int, action="append", help="0: all; again for more")
     parser.add_argument("--seed", type=int, action="append")
+    parser.add_argument("--search", action="append", choices=SEARCHES, help="again for more")
     parser.add_argument("--shard", help="I/N: each Nth case from I on")
     parser.add_argument("--least", type=float, help="s that a search has at least: fewer cases if need be")
     parser.add_argument("--most", type=float, help="s that a search has at most")
@@ -86,19 +86,20 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def search_all(args: argparse.Namespace) -> list[Row]:
     """Make all searches of all cases that there is time for; each case turns their order by one."""
     end = time.monotonic() + args.time_limit
-    index, count = map(int, args.shard.split("/"))
+    index, shards = map(int, args.shard.split("/"))
     cases = [Case(name, sms, seed) for seed, sms, name in product(args.seed, args.sms, args.workload)]
-    cases = cases[index::count]
-    seconds = seconds_of_each(end - time.monotonic() - STARTING_S, len(cases), args.least, args.most)
+    cases, count = cases[index::shards], len(args.search)
     results = Results(args.out)
     with bench(args) as searched:
         left_s = end - time.monotonic()
+        seconds = seconds_of_each(left_s, len(cases), count, args.least, args.most)
         say(f"{len(cases)} cases, {seconds:.0f} s a search; {left_s:.0f} s are left")
         for turn, case in enumerate(cases):
-            if time.monotonic() + len(SEARCHES) * seconds + COMPARING_S > end:
+            if time.monotonic() + count * seconds + COMPARING_S > end:
                 say(f"{case.workload} on {case.sms or 'all'} SMs: no time left")
                 break
-            for name in (*SEARCHES[turn % 3 :], *SEARCHES[: turn % 3]):
+            first = turn % count
+            for name in (*args.search[first:], *args.search[:first]):
                 found = searched.search(name, case, seconds)
                 results.add(case, name, found)
                 say(f"{case.workload} on {case.sms or 'all'}: {name}: {found['measured']} trials")
@@ -108,9 +109,9 @@ def search_all(args: argparse.Namespace) -> list[Row]:
     return results.judged()
 
 
-def seconds_of_each(left_s: float, cases: int, least_s: float, most_s: float) -> float:
+def seconds_of_each(left_s: float, cases: int, searches: int, least_s: float, most_s: float) -> float:
     """Seconds that each search has, where all cases have as long."""
-    return min(most_s, max(least_s, (left_s / cases - COMPARING_S) / len(SEARCHES)))
+    return min(most_s, max(least_s, (left_s / cases - COMPARING_S) / searches))
 
 
 class Bench:
@@ -277,35 +278,27 @@ def trace_of(schedule: Any) -> str:
 
 def as_markdown(rows: Sequence[Row]) -> str:
     """A table of all searches, and one of the geometric means of their ratios at equal times."""
-    header = ["workload", "SMs", *(f"{name}: best, us; trials" for name in SEARCHES)]
+    made = [name for name in SEARCHES if all(name in row["searches"] for row in rows)]
+    header = ["workload", "SMs", *(f"{name}: best, us; trials" for name in made)]
     cells = [
         [
             row["workload"],
             str(row["sms"] or "whole"),
             *(
                 f"{best_at(found, np.inf) * 1e6:.2f}; {found['measured']}"
-                for found in (row["searches"][name] for name in SEARCHES)
+                for found in (row["searches"][name] for name in made)
             ),
         ]
         for row in rows
     ]
     last = min((found["seconds"] for row in rows for found in row["searches"].values()), default=0.0)
     marks = [s for s in (5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0) if s < last] + [last]
-    pairs = ((STAGED, PLAIN), (STAGED, STOCK), (PLAIN, STOCK))
     ratios = [
         [f"{name} / {other}", *(geometric(_ratios(rows, name, other, s)) for s in marks)]
-        for name, other in pairs
+        for name, other in combinations(made, 2)
     ]
-    steps = [s for row in rows for found in row["searches"].values() for s in found["improvements"]]
-    noise = np.abs(np.array([s["repeat_s"] / s["latency_s"] for s in steps]) - 1)
     heads = ["latency, geometric mean", *(f"after {s:.0f} s" for s in marks)]
-    return "\n\n".join(
-        [
-            markdown_table(header, cells),
-            markdown_table(heads, ratios),
-            f"A/A: median {np.median(noise):.2%}, 90th percentile {np.quantile(noise, 0.9):.2%}.",
-        ]
-    )
+    return "\n\n".join([markdown_table(header, cells), markdown_table(heads, ratios), *noise(rows)])
 
 
 def _ratios(rows: Sequence[Row], name: str, other: str, seconds: float) -> list[float]:
