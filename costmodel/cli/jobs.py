@@ -252,6 +252,14 @@ def builders(
             metavar="FILE_OR_URL", help="Database of jobs, which is told how busy the builders are."
         ),
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Kernel source whose compiler is imported beforehand; again for more.",
+            show_default="all",
+        ),
+    ] = None,
 ) -> None:
     """Build kernels for all workers of this machine, in processes that they share, until interrupted.
 
@@ -261,10 +269,12 @@ def builders(
     Examples:
     - `costmodel jobs builders --at unix:///tmp/builders.sock --count 12 --store out/jobs.db`
     """
+    from costmodel.kernels._sources import SOURCES
     from costmodel.service._work import serve_builders
 
     with resumable():
-        serve_builders(at, count, None if store is None else _opened(store), print_line)
+        opened = None if store is None else _opened(store)
+        serve_builders(at, count, opened, print_line, source or SOURCES)
 
 
 @app.command()

@@ -41,10 +41,13 @@ def open_sources(names: Sequence[str], families: Sequence[str] = ()) -> tuple[Ke
     return tuple(_open(_CLASSES[name], *([places[name]] if name in places else [])) for name in names)
 
 
-def builder_modules() -> tuple[str, ...]:
-    """Modules that builders take long to import, of all sources; some may not be installed."""
-    sources = open_sources(SOURCES)
-    return tuple(name for each in sources for name in (type(each).__module__, *each.modules))
+def builder_modules(names: Sequence[str] = SOURCES) -> tuple[str, ...]:
+    """Modules that builders of some sources take long to import; some may not be installed.
+
+    Raises:
+        CostModelError: If there is no source of a name.
+    """
+    return tuple(name for each in open_sources(names) for name in (type(each).__module__, *each.modules))
 
 
 def family_source_name(place: str) -> str:

@@ -5,7 +5,7 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,7 @@ from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all
-from costmodel.kernels._sources import builder_modules
+from costmodel.kernels._sources import SOURCES, builder_modules
 from costmodel.liveness import HeldFolder, renewing
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
@@ -359,7 +359,11 @@ def lacks_means(error: BaseException | None) -> bool:
 
 
 def serve_builders(
-    address: str, count: int | None, store: JobStore | None, tell: Callable[[str], None]
+    address: str,
+    count: int | None,
+    store: JobStore | None,
+    tell: Callable[[str], None],
+    sources: Sequence[str] = SOURCES,
 ) -> None:
     """Let this machine's workers build on processes of this one, until it is interrupted or terminated.
 
@@ -368,14 +372,15 @@ def serve_builders(
         count: Number of processes. Default: one per hardware thread.
         store: Is told how busy they are; None for no store.
         tell: Called with what is there for the workers.
+        sources: Names of the kernel sources whose compilers are imported beforehand. The others work, too.
 
     Raises:
-        CostModelError: If the address is none, or another pool has it.
+        CostModelError: If the address is none, another pool has it, or there is no source of a name.
     """
     path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
     with ExitStack() as opened:
         opened.callback(folder.delete)
-        pool = BuilderPool(path, opened.enter_context(_open_builders(count, folder.path)))
+        pool = BuilderPool(path, opened.enter_context(_open_builders(count, folder.path, sources)))
         opened.callback(pool.close)
         if store:
             opened.enter_context(reporting(partial(_report, store, pool)))
@@ -383,13 +388,13 @@ def serve_builders(
         threading.Event().wait()
 
 
-def _open_builders(count: int | None, folder: Path) -> LocalEngine:
-    """Processes forked from one that has imported the compilers of all kernel sources.
+def _open_builders(count: int | None, folder: Path, sources: Sequence[str]) -> LocalEngine:
+    """Processes forked from one that has imported the compilers of these kernel sources.
 
     So the imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
     """
     ours = "costmodel.service._builder_pool", "costmodel.collector._builders"
-    return LocalEngine(count, folder, modules=(*ours, *builder_modules()))
+    return LocalEngine(count, folder, modules=(*ours, *builder_modules(sources)))
 
 
 def _report(store: JobStore, pool: BuilderPool) -> None:

@@ -17,6 +17,7 @@ from costmodel.collector import LocalEngine
 from costmodel.collector._build import build_once
 from costmodel.files import write_json
 from costmodel.kernels import sample_candidates
+from costmodel.kernels._sources import SOURCES
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
 from costmodel.service._builder_pool import run_call
@@ -63,7 +64,11 @@ def build(told: Any, how: str, builders: int, kernels: int) -> None:
     candidates = sample_candidates(Workload.parse(WORKLOAD), "cuda", kernels, SEED)
     with tempfile.TemporaryDirectory() as name:
         folder, begun = Path(name), time.perf_counter()
-        with _open_builders(builders, folder) if how == "forked" else LocalEngine(builders, folder) as engine:
+        with (
+            _open_builders(builders, folder, SOURCES)
+            if how == "forked"
+            else LocalEngine(builders, folder) as engine
+        ):
             calls = [(build_once, (source, each, "cuda", ARCHITECTURE, folder)) for each in candidates]
             jobs = [engine.submit(run_call, pickle.dumps(call)) for call in calls]
             first_s = min(done_after(jobs, begun))

@@ -15,12 +15,13 @@ def main() -> None:
     parser.add_argument("--store", required=True)
     parser.add_argument("--engine", required=True, help="address of the builders")
     parser.add_argument("--count", type=int, help="builders")
+    parser.add_argument("--source", help="of the kernels that builders build")
     parser.add_argument("--runner", help="of a worker")
     parser.add_argument("--records", type=Path, help="of a worker")
     args = parser.parse_args()
     with suppress(KeyboardInterrupt):
         if args.role == "builders":
-            serve_builders(args.engine, args.count, JobStore(args.store), say)
+            serve_builders(args.engine, args.count, JobStore(args.store), say, [args.source])
         else:
             work(
                 JobStore(args.store),

@@ -91,10 +91,12 @@ class Fleet:
     Args:
         folder: For the store, records, kernels and what processes say.
         runner: What workers measure with.
+        source: Where kernels come from.
     """
 
     folder: Path
     runner: str
+    source: str
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     others: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -109,8 +111,8 @@ class Fleet:
         return f"unix://{self.folder / 'builders.sock'}"
 
     def start_builders(self, count: int) -> None:
-        options = ["--engine", self.address, "--count", str(count), "--store", self.place]
-        self.others.append(self._start("builders", {}, "builders", *options))
+        options = ["--engine", self.address, "--count", str(count), "--source", self.source]
+        self.others.append(self._start("builders", {}, "builders", *options, "--store", self.place))
 
     def start_worker(self, gpu: int, number: int) -> None:
         name = f"worker-{gpu}-{number}"
@@ -175,7 +177,7 @@ def fleet(args: argparse.Namespace, gpus: int) -> Iterator[Fleet]:
     """The processes of a phase, on its share of the cores."""
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="fleet-", dir=memory()) as folder:
-        started = Fleet(Path(folder), args.runner)
+        started = Fleet(Path(folder), args.runner, args.source)
         os.sched_setaffinity(0, cores[: args.cores * gpus])
         try:
             yield started
