@@ -161,6 +161,14 @@ def propose(
             show_default=False,
         ),
     ],
+    compiled: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Model of compiled kernels: four are compiled for each that it chooses.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[
         str | None,
         typer.Option(
@@ -185,10 +193,10 @@ def propose(
     - `costmodel collect propose wide-sm-budgets --out out/wide --model out/h100.costmodel`
       chooses 24 kernels of each of 500 workloads, which `collect run` with this file and folder measures.
     """
-    from costmodel.tuning._collect import propose as choose
+    from costmodel.tuning._propose import propose as choose
 
     with resumable():
-        found = choose(config, out, model, device=device, workers=workers)
+        found = choose(config, out, model, compiled=compiled, device=device, workers=workers)
         chosen = sum(found.kernels.values())
         print_line(f"{chosen:,} kernels of {len(found.kernels):,} workloads are in {found.folder}.")
         for workload, reason in found.failed.items():

@@ -27,6 +27,8 @@ from costmodel.search._improvement import SKETCH, ImprovementModel
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.search.samplers._prediction import SearchPrior
 from costmodel.search.samplers._screening import screen
+from costmodel.search.spaces._base import SearchSpace
+from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.search.spaces._kernel import KernelSpace
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._plan import choose_first
@@ -107,7 +109,12 @@ def propose_candidates(  # noqa: PLR0913 (one argument a knob)
 
 
 def screen_candidates(
-    space: KernelSpace, model: TransferModel, count: int, seed: int, *, known: Sequence[Candidate] = ()
+    space: KernelSpace | CompiledSpace,
+    model: TransferModel,
+    count: int,
+    seed: int,
+    *,
+    known: Sequence[Candidate] = (),
 ) -> list[Candidate]:
     """Choose valid candidates that a model expects to be good, all of different programs.
 
@@ -117,13 +124,16 @@ def screen_candidates(
     No measurement of the workload is needed. If screening gives too few candidates, random ones are added.
 
     Args:
-        space: Space to choose from, on one or more platforms, with the columns that the model expects.
+        space: Space to choose from, or what was compiled of one, on one or more platforms, with the columns
+            that the model expects.
         model: A fitted model of other workloads.
         count: Number of candidates. Fewer are returned if the space has no more.
         seed: Seed; the same arguments give the same candidates.
         known: Candidates of this workload that are already known, not to be chosen again.
     """
-    programs = DistinctPrograms(space.space, known)
+    whole = space.whole
+    assert isinstance(whole, KernelSpace)
+    programs = DistinctPrograms(whole.space, known)
     chosen: list[Candidate] = []
     turns = deque(_promising(space.on(each), model, count, seed) for each in space.platforms)
     while turns and len(chosen) < count:
@@ -133,7 +143,7 @@ def screen_candidates(
         else:
             chosen.append(found)
             turns.rotate(-1)
-    return chosen + sample_from_starts(space.space, count - len(chosen), seed, known=[*known, *chosen])
+    return chosen + sample_from_starts(whole.space, count - len(chosen), seed, known=[*known, *chosen])
 
 
 def _to_learn_from(measured: Sequence[Measurement], budgets: Sequence[int]) -> list[Measurement]:
@@ -255,7 +265,7 @@ def leaders(values: FloatArray, count: int) -> Positions:
     return np.unique(np.argsort(-values, axis=0, kind="stable")[:count])
 
 
-def _promising(space: KernelSpace, model: TransferModel, count: int, seed: int) -> Iterator[Candidate]:
+def _promising(space: SearchSpace, model: TransferModel, count: int, seed: int) -> Iterator[Candidate]:
     """Valid candidates to measure on one platform, in order."""
     rng = np.random.default_rng(seed)
     objective = Objective.make(ObjectiveName.MEAN, budgets=1)

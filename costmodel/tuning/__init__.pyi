@@ -1,5 +1,4 @@
 from ._collect import collect as collect
-from ._collect import propose as propose
 from ._evaluate import Across as Across
 from ._evaluate import evaluate as evaluate
 from ._kernels import check_kernels as check_kernels
@@ -8,6 +7,7 @@ from ._places import Beside as Beside
 from ._places import Cpu as Cpu
 from ._places import Gpu as Gpu
 from ._places import Replay as Replay
+from ._propose import propose as propose
 from ._request import Goal as Goal
 from ._request import Prior as Prior
 from ._request import SearchSettings as SearchSettings

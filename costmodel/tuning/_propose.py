@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from costmodel.collector._build import prepare_build_worker
 from costmodel.collector._engine import Engine
 from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
@@ -18,7 +19,7 @@ from costmodel.failures import last_line
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._design_space import sample_from_starts
 from costmodel.kernels._machine_code import MachineCode, machine_code
-from costmodel.kernels.metaschedule._source import compile_cubin
+from costmodel.kernels.metaschedule._source import MetaSchedule, compile_cubin
 from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
@@ -165,6 +166,11 @@ def _propose_round(
         for each in named
         if not each.family
     }
+    failed = [error for job in counts.values() if (error := job.exception())]
+    if counts and len(failed) == len(counts):
+        raise CostModelError(
+            f"Kernels of {workload.name} must be compiled, but none can be: {last_line(failed[0])}"
+        )
     code = {id_: job.result() for id_, job in counts.items() if not job.exception()}
     chosen: list[Candidate] = engine.submit(_best_compiled, *drawn, named, code).result()
     return chosen
@@ -250,7 +256,8 @@ def _best_compiled(  # noqa: PLR0913, PLR0917 (a job's arguments)
 
 
 def _count(candidate: Candidate, architecture: str) -> MachineCode | None:
-    """What is in the machine code of a kernel of TVM."""
+    """What is in the machine code of a kernel of TVM; runs in a worker."""
+    prepare_build_worker((MetaSchedule(),), "cuda", architecture)
     return machine_code(compile_cubin(candidate, architecture))
 
 

@@ -22,8 +22,7 @@ from costmodel.collector.campaign._config import find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.dataset._machine_code import write_machine_code
 from costmodel.kernels._machine_code import MachineCode, machine_code
-from costmodel.kernels.metaschedule._source import MetaSchedule, compile_module, open_space
-from costmodel.kernels.metaschedule._tvm_start import make_target
+from costmodel.kernels.metaschedule._source import MetaSchedule, compile_cubin
 from costmodel.records._candidate import Candidate
 
 ARCHITECTURE = "sm_90"
@@ -86,17 +85,7 @@ def count(candidate: Candidate, folder: Path) -> MachineCode | None:
     built = build_or_read(MetaSchedule(), candidate, "cuda", ARCHITECTURE, folder)
     if built.library is None:
         return None
-    return machine_code(built.library.read_bytes()) or machine_code(_cubin(candidate))
-
-
-def _cubin(candidate: Candidate) -> bytes:
-    """Compile a kernel by NVRTC alone: where there is no driver, TVM leaves that to whoever loads it."""
-    from tvm.support import nvcc
-
-    target = make_target("cuda", ARCHITECTURE)
-    module = open_space(candidate.workload, "cuda").schedule(candidate.config).mod
-    source = str(compile_module(module, target).mod.imports[0].inspect_source("cuda"))
-    return bytes(nvcc.compile_cuda(source, target_format="cubin", arch=str(target.arch), compiler="nvrtc"))
+    return machine_code(built.library.read_bytes()) or machine_code(compile_cubin(candidate, ARCHITECTURE))
 
 
 def _candidates(places: Sequence[str], scratch: Path, every: int) -> Iterator[tuple[Candidate, Path]]:

@@ -11,16 +11,24 @@ import costmodel
 from costmodel.collector import CampaignConfig, find_campaign
 from costmodel.collector.campaign._config import KernelPlan
 from costmodel.collector.campaign._folder import CampaignFolder
+from costmodel.dataset import build_dataset, load_dataset
+from costmodel.dataset._machine_code import write_machine_code
+from costmodel.dataset.publish._card import CardHeader
 from costmodel.dataset.table._read import dataset_from_measurements
 from costmodel.errors import CostModelError
 from costmodel.kernels import open_space
 from costmodel.kernels._design_space import sample
-from costmodel.records import Candidate, Device, Workload, find_device
+from costmodel.kernels._machine_code import MACHINE_CODE_FACTS, MachineCode, machine_code
+from costmodel.kernels.metaschedule._source import compile_cubin
+from costmodel.records import Candidate, Device, RecordStore, Workload, find_device
 from costmodel.records._platform import part_of
 from costmodel.search import KernelSpace
 from costmodel.search._propose import screen_candidates
+from costmodel.search.spaces._pool import features_on
+from costmodel.testing import gpu_landscape
 from costmodel.transfer import Model, load_model
 from costmodel.tuning import collect, propose
+from costmodel.tuning._training import train_compiled
 
 pytestmark = pytest.mark.white_box
 
@@ -120,6 +128,79 @@ def test_a_run_measures_what_was_chosen(tmp_path: Path) -> None:
     result = collect(config, tmp_path / "out")
     assert (result.finished, result.outcomes) == (True, {"ok": 6})
     assert {path: path.read_bytes() for path in tmp_path.glob("out/proposals/*")} == before
+
+
+def skip_without_toolkit() -> None:
+    """NVRTC compiles TVM's kernels with the headers of the CUDA toolkit."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    from tvm.support import nvcc
+
+    try:
+        nvcc.compile_cuda("#include <cuda_fp16.h>", target_format="cubin", arch="sm_90", compiler="nvrtc")
+    except RuntimeError as error:
+        pytest.skip(f"needs the CUDA toolkit: {error}")
+
+
+@pytest.mark.tvm
+def test_where_no_kernel_can_be_compiled_the_reason_is_told(
+    model: Path, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path))  # where TVM looks for the toolkit
+    config = replace(CONFIG, workloads=CONFIG.workloads[:1], kernels=replace(CONFIG.kernels, per_round=1))
+    found = propose(config, tmp_path / "out", model, compiled=compiled, workers=1)
+    (reason,) = found.failed.values()
+    assert "must be compiled, but none can be: " in reason
+
+
+@pytest.fixture
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that takes kernels of few instructions for fast ones, as if it had learned that on an H100."""
+    folder = tmp_path_factory.mktemp("compiled")
+    landscape = gpu_landscape(seed=3, workloads=["matmul-m64-n768-k768"], configs_per_workload=12, sms=[132])
+    with RecordStore(folder / "records.jsonl") as store:
+        store.append(landscape.to_measurements())
+    header = CardHeader("Some", "Some.", "-", "-", "-", "-")
+    built = build_dataset([folder / "records.jsonl"], folder / "built", header=header).path
+    ones = dict.fromkeys(MACHINE_CODE_FACTS, 1.0)
+    slow = landscape.rows.groupby("candidate")["latency_s"].min()
+    code = {
+        landscape.columns.ids[i]: MachineCode(**{**ones, "instructions": min(1e9, latency_s * 1e9)})
+        for i, latency_s in slow.items()
+    }
+    write_machine_code(built, code)
+    model = train_compiled(load_dataset(built), "ridge")
+    about = replace(model.metadata, devices=(find_device(H100),))
+    Model(model.model, about).save(folder / "compiled.costmodel")
+    return folder / "compiled.costmodel"
+
+
+@pytest.mark.tvm
+def test_a_model_of_compiled_kernels_chooses_among_what_decisions_name(
+    model: Path, compiled: Path, tmp_path: Path
+) -> None:
+    skip_without_toolkit()
+    (name, _), plan = CONFIG.workloads, replace(CONFIG.kernels, per_round=1)
+    config = replace(CONFIG, workloads=(name,), kernels=plan)
+    assert propose(config, tmp_path, model, compiled=compiled, workers=1).failed == {}
+    folder, workload = CampaignFolder(tmp_path), Workload.parse(name)
+    (random, chosen) = (folder.proposals(workload, round_) for round_ in (0, 1))
+    space, loaded = searched(load_model(model), name), load_model(compiled)
+    seed = config.draw_seed(workload, 1)
+    named = screen_candidates(space, load_model(model).model, 4, seed, known=random)
+    code = [machine_code(compile_cubin(each, "sm_90")) for each in named]
+    known = dict(zip([each.candidate_id for each in named], code, strict=True))
+    first = features_on(space.platforms[:1], named, loaded.metadata.columns, known)[:, 0]
+    assert len(chosen) == 1
+    assert chosen[0] == named[int(loaded.model.predict(first).score.argmax())]
+
+
+def test_a_model_of_other_machine_code_is_refused(model: Path, tmp_path: Path) -> None:
+    loaded = load_model(model)
+    older = replace(find_device(H100), architecture="sm_80")
+    Model(loaded.model, replace(loaded.metadata, devices=(older,))).save(tmp_path / "older.costmodel")
+    with pytest.raises(CostModelError, match=r"must have learned from sm_90.* but .*older.* from sm_80"):
+        propose(CONFIG, tmp_path / "out", model, compiled=tmp_path / "older.costmodel", device=H100)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_device_of_another_kind_is_refused(model: Path, tmp_path: Path) -> None:

@@ -118,6 +118,20 @@ def compile_module(module: Any, target: Any) -> Any:
         return tvm.compile(module, target=target)
 
 
+def compile_cubin(candidate: Candidate, architecture: str) -> bytes:
+    """Compile a kernel by NVRTC alone: where there is no driver, TVM leaves that to whoever loads it.
+
+    Raises:
+        InvalidConfigError: No valid kernel can be made from the config.
+    """
+    from tvm.support import nvcc
+
+    target = make_target("cuda", architecture)
+    module = open_space(candidate.workload, "cuda").schedule(candidate.config).mod
+    source = str(compile_module(module, target).mod.imports[0].inspect_source("cuda"))
+    return bytes(nvcc.compile_cuda(source, target_format="cubin", arch=str(target.arch), compiler="nvrtc"))
+
+
 def check_installed(kind: TargetKind) -> None:
     """Check for TVM, and for the compiler that links its kernels.
 

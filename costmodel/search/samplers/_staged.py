@@ -10,7 +10,7 @@ from costmodel.search.spaces._compiled import CompiledSpace
 from costmodel.transfer._base import TransferModel
 
 # Of so many compiled for each that is measured the best are as good as of more (experiments/compiled_stage).
-_COMPILED = 4
+COMPILED_PER_TRIAL = 4
 
 
 def compiled_per_trial(in_flight: int, trials: int) -> int:
@@ -23,7 +23,7 @@ def compiled_per_trial(in_flight: int, trials: int) -> int:
         in_flight: Number of candidates that are built or measured at once.
         trials: Number of candidates that will be measured.
     """
-    return min(_COMPILED, in_flight // 2) if trials <= RESCREEN_EVERY else 1
+    return min(COMPILED_PER_TRIAL, in_flight // 2) if trials <= RESCREEN_EVERY else 1
 
 
 class StagedSampler(ModelSampler):
