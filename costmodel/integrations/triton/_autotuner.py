@@ -14,7 +14,6 @@ from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.triton._checking import TimingCheck, check_tuning
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._platform import current_platform, is_capturing
 from costmodel.integrations.triton._question import (
@@ -29,7 +28,7 @@ from costmodel.integrations.triton._question import (
 )
 from costmodel.integrations.triton._shortlist import Adviser, Reader
 from costmodel.integrations.triton._timings import KernelTimings, L2Policy, open_store
-from costmodel.integrations.triton._tuning import QUANTILES, Compiler, Tuning
+from costmodel.integrations.triton._tuning import QUANTILES, Compiler, TimingCheck, Tuning, check_tuning
 from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Platform

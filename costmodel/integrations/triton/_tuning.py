@@ -1,8 +1,9 @@
 """One question being answered: which config runs a kernel best on one key and platform."""
 
+import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import sleep
@@ -29,6 +30,7 @@ _PER_SECOND = 1e3  # timers tell milliseconds
 # A config that failed in passing is tried so often, last of all and after a pause each time.
 _ATTEMPTS, _PAUSE_S = 3, 0.1
 _COMPILER = ("triton.compiler.compiler", "compile")
+_SAMPLE = 3  # configs that are timed again where timings of elsewhere are checked
 
 # Runs a kernel with a config many times and tells QUANTILES of its milliseconds, and what its compiler gave
 # it; raises what that raises.
@@ -268,3 +270,44 @@ def _outcome_of(error: Exception) -> Outcome:
         (frame.f_globals.get("__name__"), frame.f_code.co_name) for frame, _ in walk_tb(error.__traceback__)
     )
     return Outcome.COMPILE_ERROR if _COMPILER in places else Outcome.LAUNCH_ERROR
+
+
+@dataclass(frozen=True)
+class TimingCheck:
+    """What some configs take now, beside what the store says that they take.
+
+    Attributes:
+        ratios: Time now / time in the store, by config; inf where one fails now. The fastest comes first,
+            then others in equal steps of rank.
+        known: Number of configs that the store has timings of, for this kernel, its key, device, SMs, driver
+            and version of Triton. 0: the first call will time.
+    """
+
+    ratios: Mapping[Any, float]
+    known: int
+
+    def holds(self, within: float = 0.1) -> bool:
+        """Whether timings are known, and each that was made again differs by at most this share.
+
+        A factor that all share, as of another clock, leaves the choice of a config as it is.
+        """
+        limit = math.log1p(within)
+        return bool(self.ratios) and all(abs(math.log(each)) <= limit for each in self.ratios.values())
+
+
+def check_tuning(tuning: Tuning, timer: Timer) -> TimingCheck:
+    """Time a sample of the configs that are known to run again; nothing is kept."""
+    known = tuning.known()
+    latency_s = {
+        position: known[candidate.candidate_id].latency_s
+        for position, candidate in enumerate(tuning.candidates)
+        if candidate.candidate_id in known and known[candidate.candidate_id].outcome is Outcome.OK
+    }
+    ranked = sorted(latency_s, key=latency_s.__getitem__)
+    count = min(_SAMPLE, len(ranked))
+    sample = dict.fromkeys(ranked[round(i * (len(ranked) - 1) / max(1, count - 1))] for i in range(count))
+    ratios = {
+        tuning.configs[position]: tuning.timed(position, timer).latency_s / latency_s[position]
+        for position in sample
+    }
+    return TimingCheck(ratios, len(known))
