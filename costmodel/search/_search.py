@@ -1,5 +1,6 @@
 """A search, step by step: propose, build ahead, measure, and learn."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,7 +14,6 @@ from costmodel.reading import refusing
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.search._ask import Proposals, missing_trials
-from costmodel.search._batch import batches_in_flight
 from costmodel.search._drift_watch import DriftWatch
 from costmodel.search._provenance import Provenance
 from costmodel.search._result import SearchResult
@@ -25,6 +25,8 @@ from costmodel.search.samplers._history import FINISHED, drifts_of, present_fact
 from costmodel.search.samplers._model import ModelSampler
 from costmodel.search.spaces._base import SearchSpace
 
+# A batch is at most this share of all trials, so that half of them are chosen knowing others.
+_BATCH_SHARE = 0.25
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
 # What a study must be, and what to do if it is not: whoever shares its file or database may have changed it.
@@ -254,3 +256,16 @@ def _at_all_budgets(
 
 def _fails_everywhere(measurement: Measurement) -> bool:
     return measurement.outcome in _EVERYWHERE and not measurement.is_passing
+
+
+def batches_in_flight(in_flight: int, trials: int, batch: int | None = None) -> tuple[int, int]:
+    """Candidates in a batch, and batches that are built or measured at once: one or two.
+
+    Args:
+        in_flight: Candidates that the runner works on at once.
+        trials: Candidates to measure in all.
+        batch: Candidates in a batch, where that is settled. Unless given, two batches keep the runner busy,
+            as far as a quarter of all trials is not less.
+    """
+    size = batch or max(1, min(in_flight // 2, math.ceil(_BATCH_SHARE * trials)))
+    return size, 2 if in_flight >= 2 * size else 1

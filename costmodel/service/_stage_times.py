@@ -13,7 +13,7 @@ from numpy.random import Generator as Random
 
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.reading import is_file, read_json
-from costmodel.search._batch import batches_in_flight
+from costmodel.search._search import batches_in_flight
 
 if TYPE_CHECKING:
     from simpy import Container, Event

@@ -9,7 +9,7 @@ from typing import Any
 from costmodel.arguments import check_whole
 from costmodel.integrations.tvm._measuring import Builder
 from costmodel.integrations.tvm._model_file import DEFAULT
-from costmodel.integrations.tvm._scheduled_space import ScheduledSpace
+from costmodel.integrations.tvm._program import ScheduledSpace
 from costmodel.kernels._machine_code import MachineCode
 from costmodel.records._candidate import Candidate
 from costmodel.search.samplers._model import ModelSampler

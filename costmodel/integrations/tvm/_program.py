@@ -20,6 +20,7 @@ from costmodel.records._candidate import Candidate, Config, KernelLaunch, config
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Platform, TargetKind, part_of
 from costmodel.records._workload import Workload
+from costmodel.search.spaces._kernel import KernelSpace
 from costmodel.workloads._programs import FoundSpace, find_space
 
 # What our parts raise comes out of TVM, which calls them, as what it is: else it would be a RuntimeError.
@@ -194,3 +195,33 @@ def announce(task: str, verdict: str) -> None:
 def program_key(module: Any) -> str:
     """Return the structural hash of a module in hexadecimal, independent of process and names."""
     return f"{int(tvm_ffi.structural_hash(module)) & (1 << 64) - 1:016x}"
+
+
+class ScheduledSpace(KernelSpace):
+    """The space of an operator, whose configs schedule somebody's program of it.
+
+    Args:
+        space: Space of the operator.
+        platform: Where the kernels would run.
+        program: The program, as ``MetaKernelSpace.other_program`` gives it.
+    """
+
+    def __init__(self, space: Any, platform: Platform, program: Any) -> None:
+        super().__init__(space, platform)
+        self._program = program
+        self._schedules: dict[str, Any] = {}
+
+    def candidate(self, config: Config) -> Candidate:
+        """The candidate of a config of which a schedule of the program comes.
+
+        Raises:
+            InvalidConfigError: None does.
+        """
+        if config.config_id not in self._schedules:
+            self._schedules[config.config_id] = self._program.schedule(config)
+        return Candidate(self.space.workload, self.space.name, config)
+
+    def take_schedule(self, config: Config) -> Any:
+        """The schedule of a candidate, which is forgotten."""
+        self.candidate(config)
+        return self._schedules.pop(config.config_id)

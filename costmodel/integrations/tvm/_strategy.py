@@ -14,6 +14,7 @@ from costmodel.integrations.tvm._compiled_stage import CompiledStage
 from costmodel.integrations.tvm._database import latency_of
 from costmodel.integrations.tvm._model_file import AnyModel, open_model
 from costmodel.integrations.tvm._program import (
+    ScheduledSpace,
     TunedProgram,
     announce,
     drop_host,
@@ -22,7 +23,6 @@ from costmodel.integrations.tvm._program import (
     refuse_other_sms,
     target_json,
 )
-from costmodel.integrations.tvm._scheduled_space import ScheduledSpace
 from costmodel.records._candidate import Config
 from costmodel.records._platform import Platform
 from costmodel.search._drift_watch import DriftWatch
