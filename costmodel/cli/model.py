@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from costmodel.cli._options import (
     seed_option,
 )
 from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.errors import CostModelError
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ FileArgument = Annotated[
 _DEFAULT = "default"
 # The same for the models of library calls, of which nothing is ranked.
 _CALLS = "calls"
+# What is written in place of names for every device of the table.
+_ALL = "all"
 
 
 @app.callback()
@@ -108,11 +111,11 @@ def predict(
     ] = None,
     *,
     device: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="GPU to predict for, see `costmodel devices list`. Default: the one that the model learned "
-            "from.",
+            help="GPU to predict for, see `costmodel devices list`. Name several, or `all`, for a row each. "
+            "Default: the one that the model learned from.",
             show_default=False,
         ),
     ] = None,
@@ -168,13 +171,21 @@ def predict(
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
     - `costmodel model predict calls aiconfigurator.gemm.fp8-m64-n4096-k4096 --device L40S`
+    - `costmodel model predict calls matmul-m512-n4096-k4096-float16 --device all --json gpus.json`
     """
     from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named, read_device
 
+    names = _device_names(device)
+    one = names[0] if names else None
+    if len(names) > 1 and (own or sweep or measured):
+        raise typer.BadParameter("--own, --sweep and --measured are of one GPU: name one --device, or none.")
     if str(file) == _CALLS:
         if candidates or sms is not None or sweep or plot:
             raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
-        _predict_call(workload, read_device(own, device) if own else device_named(device, ()), measured, json)
+        if len(names) > 1:
+            _print_devices(workload, names, lambda name: _fastest_call(workload, name), json)
+            return
+        _predict_call(workload, read_device(own, one) if own else device_named(one, ()), measured, json)
         return
     if measured:
         raise typer.BadParameter(f"--measured is of library calls: predict {_CALLS}, not a model of kernels.")
@@ -182,21 +193,21 @@ def predict(
     if sweep:
         if sms is not None:
             raise typer.BadParameter("--sweep is over whole devices: name --sms or --sweep, not both.")
-        base = read_device(own, device) if own else device
+        base = read_device(own, one) if own else one
         _sweep(model, workload, sweep, base, candidates, draw=draw, seed=seed, plot=plot, json=json)
         return
     if plot:
         raise typer.BadParameter("--plot draws a sweep: name one, such as --sweep sms=64:256:16.")
-    with warnings.catch_warnings():  # the notes say so
-        warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
-        ranking = model.predict(
-            workload,
-            sms=sms,
-            device=read_device(own, device) if own else device,
-            kernels=candidates,
-            n=draw,
-            seed=seed,
-        )
+
+    def ranked(on: "Device | str | None") -> "pd.DataFrame":
+        with warnings.catch_warnings():  # the notes say so
+            warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
+            return model.predict(workload, sms=sms, device=on, kernels=candidates, n=draw, seed=seed)
+
+    if len(names) > 1:
+        _print_devices(workload, names, lambda name: ranked(name).iloc[0].to_dict(), json)
+        return
+    ranking = ranked(read_device(own, one) if own else one)
     (platform,) = ranking.attrs["platforms"]
     if workload in model.metadata.workloads:
         print_line(f"The model has learned from measurements of {workload}.")
@@ -205,24 +216,83 @@ def predict(
     write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": kernels})
 
 
+def _device_names(named: list[str] | None) -> list[str]:
+    """Names of the devices; those of the table if all are asked for."""
+    from costmodel.records._device_table import read_devices
+
+    return [each.device.name for each in read_devices()] if named == [_ALL] else named or []
+
+
+def _print_devices(
+    workload: str, names: Sequence[str], predict: Callable[[str], dict[Hashable, Any]], json: Path | None
+) -> None:
+    """Print a row for each device: what is fastest there, its interval, or why there is no prediction.
+
+    Args:
+        workload: Name of the workload.
+        names: The devices.
+        predict: Tells ``latency_s``, and ``low_s``, ``high_s`` and ``note`` where there are any.
+        json: Where the rows are written too.
+    """
+    found: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            told = predict(name)
+        except CostModelError as error:
+            told = {"note": str(error)}
+        row = {each: told.get(each) for each in ("latency_s", "low_s", "high_s", "note")}
+        known = {key: value for key, value in row.items() if not _is_missing(value)}
+        found.append({"device": name, **dict.fromkeys(row), **known})
+    rows = [
+        (
+            each["device"],
+            _seconds(each["latency_s"]),
+            _ends(each["low_s"], each["high_s"]),
+            each["note"] or "",
+        )
+        for each in found
+    ]
+    print_table(TextTable(workload, ("device", "latency", "90 % interval", "note"), rows, "lrrw"))
+    bounded = sum(each["low_s"] is not None for each in found)
+    predicted = sum(each["latency_s"] is not None for each in found)
+    print_line(f"{len(found)} devices: {predicted} predicted, {bounded} with an interval.")
+    write_json(json, {"workload": workload, "devices": found})
+
+
+def _fastest_call(workload: str, name: str) -> dict[Hashable, Any]:
+    """What a call takes on a device in the fastest framework."""
+    from costmodel.records._workload import Workload
+    from costmodel.transfer.prediction._calls import predict_call
+    from costmodel.transfer.prediction._devices import device_named
+
+    return dict(predict_call(Workload.parse(workload), device_named(name, ()))[0]._asdict())
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
 def _predict_call(workload: str, device: "Device", measured: Path | None, json: Path | None) -> None:
     """Print what a library's call takes on a GPU."""
     from costmodel.records._workload import Workload
     from costmodel.transfer.prediction._calls import predict_call, read_measured_calls
 
     found = predict_call(Workload.parse(workload), device, read_measured_calls(measured) if measured else ())
-    rows = [
-        (
-            each.framework,
-            f"{each.latency_s * 1e6:,.1f} us",
-            f"{each.low_s * 1e6:,.1f} - {each.high_s * 1e6:,.1f} us",
-        )
-        for each in found
-    ]
+    rows = [(each.framework, _seconds(each.latency_s), _ends(each.low_s, each.high_s)) for each in found]
     header = ("framework", "latency", "90 % interval")
     print_table(TextTable(f"{workload} on {device.name}", header, rows, "lrr"))
+    for note in dict.fromkeys(each.note for each in found if each.note):
+        print_line(f"Note: no interval, as {note}.")
     calls = [each._asdict() for each in found]
     write_json(json, {"workload": workload, "device": device.name, "calls": calls})
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value * 1e6:,.1f} us"
+
+
+def _ends(low_s: float | None, high_s: float | None) -> str:
+    return "" if low_s is None or high_s is None else f"{low_s * 1e6:,.1f} - {high_s * 1e6:,.1f} us"
 
 
 def _model_at(file: Path, workload: str) -> "Model":

@@ -22,29 +22,32 @@ class NumberFormat:
         weight_bytes: Of an element of weights, scales included.
         input_bytes: Of an element of activations.
         multiplies: Bits that Tensor Cores multiply: 16, 8 or 4.
+        least_capability: Compute capability since which NVIDIA's Tensor Cores do: 89 for float8, 100 for
+            formats with a scale for each few elements.
     """
 
     weight_bytes: float
     input_bytes: float
     multiplies: int
+    least_capability: int = 0
 
 
 # Block scales: four bytes for 128 elements of fp8, one for 32 of mxfp4, one for 16 of nvfp4.
 FORMATS: Mapping[str, NumberFormat] = {
     "bfloat16": NumberFormat(2, 2, 16),
     "float16": NumberFormat(2, 2, 16),
-    "fp8": NumberFormat(1, 1, 8),
-    "fp8_block": NumberFormat(1 + 4 / 128**2, 1 + 4 / 128, 8),
+    "fp8": NumberFormat(1, 1, 8, 89),
+    "fp8_block": NumberFormat(1 + 4 / 128**2, 1 + 4 / 128, 8, 89),
     "sq": NumberFormat(1, 1, 8),
     "int8": NumberFormat(1, 1, 8),
     "int8_wo": NumberFormat(1, 2, 16),
     "int4_wo": NumberFormat(0.5 + 2 / 128, 2, 16),
-    "w4afp8": NumberFormat(0.5 + 2 / 128, 1, 8),
-    "nvfp4": NumberFormat(0.5 + 1 / 16, 0.5 + 1 / 16, 4),
+    "w4afp8": NumberFormat(0.5 + 2 / 128, 1, 8, 89),
+    "nvfp4": NumberFormat(0.5 + 1 / 16, 0.5 + 1 / 16, 4, 100),
     "w4a16_mxfp4": NumberFormat(0.5 + 1 / 32, 2, 16),
     "w4a16_mxfp4_cutlass": NumberFormat(0.5 + 1 / 32, 2, 16),
-    "w4a8_mxfp4_mxfp8": NumberFormat(0.5 + 1 / 32, 1 + 1 / 32, 8),
-    "w4a8_nvfp4_fp8": NumberFormat(0.5 + 1 / 16, 1, 8),
+    "w4a8_mxfp4_mxfp8": NumberFormat(0.5 + 1 / 32, 1 + 1 / 32, 8, 100),
+    "w4a8_nvfp4_fp8": NumberFormat(0.5 + 1 / 16, 1, 8, 100),
 }
 _UNKNOWN = FORMATS["bfloat16"]
 _OUTPUT_BYTES = 2.0

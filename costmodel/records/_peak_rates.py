@@ -82,6 +82,23 @@ def reached_rates(device: Device) -> ReachedRates:
     return _REACHED.get(real.name, ReachedRates())
 
 
+# GeForce GPUs since Turing halve what their Tensor Cores do in float16 if sums are in float32 (NVIDIA Ampere
+# GA102 GPU Architecture, table of the RTX 3080 and 3090; NVIDIA Ada GPU Architecture, appendix A).
+_HALVED = "GeForce"
+
+
+def tensor_flops_with_float32_sums(device: Device) -> float:
+    """Return float16 operations of an SM's Tensor Cores per clock with float32 sums, as libraries have them.
+
+    Example:
+        >>> tensor_flops_with_float32_sums(
+        ...     Device("NVIDIA GeForce A GPU", "cuda", "sm_89", 128, 2520.0, tensor_flops_per_sm_clock=1024)
+        ... )
+        512.0
+    """
+    return device.tensor_flops_per_sm_clock / (2.0 if _HALVED in device.name else 1.0)
+
+
 def least_latency_s(
     workload: Workload, device: Device, sms: int | None = None, *, is_tf32: bool = False
 ) -> float:

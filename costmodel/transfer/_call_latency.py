@@ -30,6 +30,7 @@ from costmodel.learners._complete_trees import walk_trees
 from costmodel.reading import read_arrays
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._library_calls import CALL_KINDS, CallWork, find_format
+from costmodel.records._peak_rates import tensor_flops_with_float32_sums
 from costmodel.records._platform import Device
 
 SHIPPED = Path(__file__).with_name("call_latency.npz")
@@ -87,15 +88,20 @@ class CallLatencies:
 
 def can_be_predicted(device: Device) -> bool:
     """Tell whether all is known of a device that the law asks for."""
-    return all(
-        (device.kind == "cuda", device.sms, device.clock_mhz, device.bandwidth_gb_s, device.l2_bytes)
-    ) and bool(device.tensor_flops_per_sm_clock)
+    told = (device.sms, device.clock_mhz, device.bandwidth_gb_s, device.l2_bytes)
+    return all(told) and bool(device.tensor_flops_per_sm_clock)
+
+
+def spans_of(device: Device) -> tuple[float, float, float]:
+    """What tells how far a device lies from others: SMs, GB/s, and 1e12 Tensor operations a second."""
+    tensor = tensor_flops_with_float32_sums(device) * device.sms * device.clock_mhz * 1e6
+    return float(device.sms), device.bandwidth_gb_s, tensor / 1e12
 
 
 def computing_s(calls: LibraryCalls) -> FloatArray:
     """``(n,)`` seconds of the fullest SM at its peak, with the best tile."""
     work, device = calls.work, calls.device
-    of_an_sm = device.tensor_flops_per_sm_clock * device.clock_mhz * 1e6 * 16 / calls.bits
+    of_an_sm = tensor_flops_with_float32_sums(device) * device.clock_mhz * 1e6 * 16 / calls.bits
     best = np.full(len(calls.groups), np.inf)
     for rows, columns in _TILES:
         blocks = np.ceil(work.rows / rows) * np.ceil(work.columns / columns) * work.copies
@@ -181,9 +187,12 @@ class _Known:
     bits: FloatArray
 
 
-_NUMBERS = ("law", "rates", "rates_std", "thresholds", "leaves", "widths")
+_NUMBERS = ("law", "rates", "rates_std", "spans", "thresholds", "leaves", "widths")
 # Kinds of elements, as NumPy's.
-_KINDS = {"groups": "U", "devices": "U", "splits": "u", "measured": "i", **dict.fromkeys(_NUMBERS, "f")}
+_KINDS = {
+    **{"groups": "U", "generations": "i", "devices": "U", "splits": "u", "measured": "i"},
+    **dict.fromkeys(_NUMBERS, "f"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +201,12 @@ class CallModel:
 
     Attributes:
         groups: ``(g,)`` names.
+        generations: ``(g,)`` how many generations of GPUs were measured in each.
         law: ``(3, g)`` see ``law``.
         devices: ``(d,)`` names of the devices that were measured.
         rates: ``(r, d)`` theirs.
         rates_std: ``(r,)`` standard deviation of the rates of another device.
+        spans: ``(3, 2)`` least and most of these devices, see ``spans_of``.
         splits: Of the trees, see ``walk_trees``; their columns are those of ``coordinates`` and the group.
         thresholds: Likewise.
         leaves: Likewise.
@@ -205,10 +216,12 @@ class CallModel:
     """
 
     groups: NDArray[Any]
+    generations: NDArray[Any]
     law: FloatArray
     devices: NDArray[Any]
     rates: FloatArray
     rates_std: FloatArray
+    spans: FloatArray
     splits: NDArray[Any]
     thresholds: NDArray[Any]
     leaves: NDArray[Any]
@@ -225,10 +238,12 @@ class CallModel:
         g, d, depth = self.groups.size, self.devices.size, nodes.bit_length()
         shapes = {
             "groups": (g,),
+            "generations": (g,),
             "law": (3, g),
             "devices": (d,),
             "rates": (RATES, d),
             "rates_std": (RATES,),
+            "spans": (3, 2),
             "splits": (trees, 2**depth - 1),
             "thresholds": (trees, nodes),
             "leaves": (trees, nodes + 1),
@@ -276,8 +291,8 @@ class CallModel:
     def _known(self, calls: LibraryCalls) -> _Known:
         if not can_be_predicted(calls.device):
             raise CostModelError(
-                f"SMs, clock, bandwidth, L2 and Tensor rate of an NVIDIA GPU must be known, but got "
-                f"{calls.device.name}, of which they are not all known or were never learned."
+                f"A GPU must have Tensor Cores, and SMs, clock, bandwidth and L2 that are known, but "
+                f"{calls.device.name} has not."
             )
         ids = self._ids(calls)
         of_group, logs, bits = self.law[:, ids], np.log([computing_s(calls), moving_s(calls)]), calls.bits

@@ -14,7 +14,7 @@ import xgboost
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import markdown_table, rounded, say
 from options import parse_options
-from study import SETTINGS, Positions, Rows, add_options, fit_model, known_to
+from study import OTHER_VENDOR, SETTINGS, Positions, Rows, add_options, fit_model, known_to
 
 from costmodel.arrays import FloatArray
 from costmodel.dataset.sources._base import find_named_device
@@ -29,42 +29,58 @@ LEVEL, NORMAL = 0.9, 1.645
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_options(parser)
+    parser.add_argument("--seeds", type=int, help="draws of the calls that are learned from and asked about")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where the results are written")
     args = parse_options(parser, __file__, argv)
-    found = [row for kind in args.kinds for row in judge_kind(kind, args.each, args.trees, args.draws)]
+    found = [
+        {"seed": seed, **row}
+        for kind in args.kinds
+        for seed in range(args.seeds)
+        for row in judge_kind(kind, args.each, args.trees, args.draws, seed)
+    ]
     if args.out:
         write_json(args.out, [{k: rounded(v) for k, v in row.items()} for row in found])
     for kind, rows in pd.DataFrame(found).groupby("kind", sort=False):
-        cells = rows.assign(cell=[_cell(*each) for each in zip(rows["error"], rows["covered"], strict=True)])
         order = [rows[name].drop_duplicates() for name in ("method", "generation")]
-        wide = cells.pivot(index="method", columns="generation", values="cell").loc[order[0], order[1]]
+        cells = rows.groupby(["method", "generation"]).apply(_cell, include_groups=False)
+        wide = cells.unstack().reindex(index=order[0], columns=order[1]).fillna("")
         print(f"\n`{kind}`:\n")
         print(markdown_table(["", *wide.columns], wide.reset_index().to_numpy().tolist()))
 
 
-def _cell(error: float, covered: float) -> str:
-    """A median error, and in brackets how many latencies intervals hold, where there are any."""
+def _cell(seeds: pd.DataFrame) -> str:
+    """Mean over seeds of a median error, and in brackets of what intervals hold, where there are any."""
+    error, covered = seeds["error"].mean(), seeds["covered"].mean()
     return f"{100 * error:.1f} %" + ("" if np.isnan(covered) else f" [{100 * covered:.0f} %]")
 
 
-def judge_kind(kind: str, each: int, trees: int, draws: int) -> Iterator[dict[str, object]]:
-    """Yield a row for each method and generation that is left out."""
-    rows = Rows.load(kind, each)
+def judge_kind(kind: str, each: int, trees: int, draws: int, seed: int = 0) -> Iterator[dict[str, object]]:
+    """Yield a row for each method and generation that is left out, or vendor."""
+    rows = Rows.load(kind, each, seed)
     generation = rows.table["generation"].to_numpy(str)
-    every = sorted(set(generation))
+    every = sorted(set(generation) - {OTHER_VENDOR})
     pairs = {
         frozenset(pair): fit_model(rows, np.flatnonzero(~np.isin(generation, pair)), trees)
         for pair in combinations(every, 2)
     }
+    alone = {
+        each: fit_model(rows, np.flatnonzero(~np.isin(generation, [each, OTHER_VENDOR])), trees)
+        for each in every
+    }
     say(f"{kind}: {len(rows.table):,} calls, {len(pairs)} pairs of generations fitted")
-    for left_out in every:
-        train, test = np.flatnonzero(generation != left_out), np.flatnonzero(generation == left_out)
-        model = fit_model(rows, train, trees)
+    for left_out in sorted(set(generation)):
+        is_learned = ~np.isin(generation, [left_out, OTHER_VENDOR])
+        train, test = np.flatnonzero(is_learned), np.flatnonzero(generation == left_out)
         # Widths by generations that were left out of those that are left.
-        inner = {other: pairs[frozenset((left_out, other))] for other in every if other != left_out}
+        if left_out == OTHER_VENDOR:
+            model, inner = fit_model(rows, train, trees), alone
+        else:
+            model = alone[left_out]
+            inner = {other: pairs[frozenset((left_out, other))] for other in every if other != left_out}
         model = replace(model, measured=np.array(MEASURED), widths=interval_widths(rows, inner, draws))
         test = known_to(model, rows, test)
-        for name, error, covered in _judge(rows, model, train, test, draws):
+        own = "taught half of its calls", _error(_own_errors(rows, train, test, trees)), float("nan")
+        for name, error, covered in (*_judge(rows, model, train, test, draws), own):
             say(f"{kind}, {left_out}, {name}: {error:.3f} {covered:.3f}")
             yield {
                 "kind": kind,
@@ -121,6 +137,14 @@ def _judge(
         yield f"model, {n} measured", _error(errors), float(covered)
     for name, said in _baselines(rows, train, test):
         yield name, _error(rows.y[test] - said), float("nan")
+
+
+def _own_errors(rows: Rows, train: Positions, test: Positions, trees: int) -> FloatArray:
+    """Log errors on half of the calls of a model that learned the other half: what its form allows."""
+    half = np.random.default_rng(0).permutation(test)[: len(test) // 2]
+    model = fit_model(rows, np.concatenate([train, half]), trees)
+    rest = np.setdiff1d(test, half)
+    return np.concatenate([error for _, error in _predictions(rows, model, rest, 0, 1)])
 
 
 def _error(log_errors: FloatArray) -> float:

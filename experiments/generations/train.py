@@ -12,7 +12,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from judge import MEASURED, interval_widths
 from kit.results import say
 from options import parse_options
-from study import Rows, add_options, fit_model
+from study import OTHER_VENDOR, Rows, add_options, fit_model
 
 from costmodel.transfer._call_latency import SHIPPED, save_call_models
 
@@ -27,10 +27,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = Rows.load(kind, args.each)
         generation = rows.table["generation"].to_numpy(str)
         without = {
-            each: fit_model(rows, np.flatnonzero(generation != each), args.trees)
-            for each in sorted(set(generation))
+            each: fit_model(rows, np.flatnonzero(~np.isin(generation, [each, OTHER_VENDOR])), args.trees)
+            for each in sorted(set(generation) - {OTHER_VENDOR})
         }
-        model = fit_model(rows, np.arange(len(rows.table)), args.trees)
+        model = fit_model(rows, np.flatnonzero(generation != OTHER_VENDOR), args.trees)
         models[kind] = replace(
             model, measured=np.array(MEASURED), widths=interval_widths(rows, without, args.draws)
         )

@@ -184,6 +184,20 @@ def test_sweep_options_that_make_no_sense_are_refused(files, options, message) -
     assert message in f"{result.output} {result.exception}"
 
 
+def test_several_devices_have_a_row_each(files, tmp_path) -> None:
+    written = tmp_path / "devices.json"
+    options = ["--device", "landscape GPU", "--device", "H200", "--json", written]
+    result = costmodel("predict", files["kernel-ridge+intervals"], WORKLOADS[0], files["new.jsonl"], *options)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(written.read_text())["devices"]
+    assert [each["device"] for each in rows] == ["landscape GPU", "H200"]
+    alone = load_model(files["kernel-ridge+intervals"]).predict(WORKLOADS[0], kernels=files["new.jsonl"])
+    assert rows[0]["latency_s"] == pytest.approx(alone["latency_s"].iloc[0])
+    assert "never measured on this device" in rows[1]["note"]
+    refused = costmodel("predict", files["ridge"], WORKLOADS[0], *options[:4], "--sweep", "sms=8:16:8")
+    assert "are of one GPU" in f"{refused.output} {refused.exception}"
+
+
 @pytest.fixture
 def shipped(data, tmp_path, monkeypatch, header) -> Path:
     """A dataset that is all that ships, and a folder for its model."""

@@ -31,7 +31,13 @@ from costmodel.transfer._call_latency import (
     save_call_models,
     shipped_call_models,
 )
-from costmodel.transfer.prediction._calls import MeasuredCall, is_call, predict_call
+from costmodel.transfer.prediction._calls import (
+    CallPrediction,
+    MeasuredCall,
+    compare_devices,
+    is_call,
+    predict_call,
+)
 
 pytestmark = pytest.mark.white_box
 
@@ -62,10 +68,12 @@ def products(
 def model(**changes: object) -> CallModel:
     plain = CallModel(
         groups=np.array(["lib|bfloat16"]),
+        generations=np.array([4]),
         law=np.log([[3e-6], [1.2], [1.1]]),
         devices=np.array(["A GPU"]),
         rates=np.zeros((RATES, 1)),
         rates_std=np.full(RATES, 0.2),
+        spans=np.array([[100.0, 150.0], [1000.0, 4000.0], [300.0, 1000.0]]),
         splits=np.zeros((1, 1), np.uint8),
         thresholds=np.zeros((1, 1)),
         leaves=np.zeros((1, 2)),
@@ -176,17 +184,88 @@ CALLS = [
 ]
 
 
-def test_eighty_gpus_are_answered_or_refused() -> None:
-    devices = [each.device for each in read_devices()]
-    answered = [each for each in devices if can_be_predicted(each)]
-    assert len(answered) >= 80
-    for device in answered:
-        for name in CALLS:
-            for found in predict_call(Workload.parse(name), device):
-                assert 0 < found.low_s <= found.latency_s < found.high_s < np.inf
-    refused = next(each for each in devices if each.kind == "hip")
-    with pytest.raises(CostModelError, match="of an NVIDIA GPU must be known"):
-        predict_call(Workload.parse(CALLS[0]), refused)
+def predict(name: str, device: Device) -> list[CallPrediction]:
+    return predict_call(Workload.parse(name), device)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_devices_are_answered_with_an_interval_or_a_reason(name: str) -> None:
+    """Of all GPUs that are known; those of the generations that were learned from have intervals."""
+    bounded, unbounded = set(), set()
+    for device in (each.device for each in read_devices()):
+        try:
+            found = predict(name, device)
+        except CostModelError:
+            assert device.kind != "cuda" or not can_be_predicted(device) or "fp8" in name, device.name
+            continue
+        for each in found:
+            if each.note:
+                assert each.low_s is each.high_s is None
+                unbounded.add(device.name)
+            else:
+                assert each.low_s is not None
+                assert each.high_s is not None
+                assert 0 < each.low_s <= each.latency_s < each.high_s < np.inf
+                bounded.add(device.name)
+    assert {"NVIDIA H100 80GB HBM3", "NVIDIA L40S", "NVIDIA B200"} <= bounded
+    assert "Jetson Orin Nano 8GB" in unbounded or "fp8" in name
+    assert not bounded & unbounded
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("Tesla V100-PCIE-32GB", "before Ampere"),
+        ("NVIDIA L4", "less than 1/2 of the bandwidth"),
+        ("NVIDIA A2", "less than 1/2 of the SMs"),
+        ("NVIDIA GeForce RTX 3090", "less than 1/2 of the Tensor rate"),
+    ],
+)
+def test_a_device_beyond_all_that_were_measured_has_no_interval(name: str, why: str) -> None:
+    for found in predict(CALLS[5], find_device(name)):
+        assert why in found.note
+        assert found.low_s is found.high_s is None
+
+
+def test_a_huge_device_has_no_interval() -> None:
+    (made_up,) = predict(CALLS[5], hypothetical("NVIDIA H200", bandwidth=20_000))[:1]
+    assert "more than 2 times the bandwidth" in made_up.note
+
+
+def test_types_of_one_generation_have_no_interval() -> None:
+    found = predict("aiconfigurator.gemm.sq-m64-n4096-k4096", find_device("NVIDIA H200"))
+    assert all("one generation" in each.note for each in found)
+
+
+@pytest.mark.parametrize(
+    ("types", "can", "cannot"),
+    [
+        ("fp8", "NVIDIA L40S", "NVIDIA A100-SXM4-80GB"),
+        ("fp8_block", "NVIDIA H200", "NVIDIA RTX A6000"),
+        ("nvfp4", "NVIDIA B200", "NVIDIA H200"),
+    ],
+)
+def test_a_device_that_cannot_multiply_a_type_is_refused(types: str, can: str, cannot: str) -> None:
+    call = f"aiconfigurator.gemm.{types}-m64-n4096-k4096"
+    assert predict(call, find_device(can))
+    with pytest.raises(CostModelError, match=f"A GPU that multiplies {types} must be of sm_"):
+        predict(call, find_device(cannot))
+
+
+def test_another_vendor_is_refused() -> None:
+    with pytest.raises(CostModelError, match="NVIDIA GPUs alone, but got AMD Instinct MI300X"):
+        predict(CALLS[0], find_device("MI300X"))
+
+
+def test_a_geforce_halves_its_rate_where_sums_are_in_float32() -> None:
+    """An RTX 5090 does not compute a large product faster than 209.5e12 operations a second."""
+    large = "matmul-m8192-n8192-k8192-float16"
+    geforce = find_device("NVIDIA GeForce RTX 5090")
+    assert min(each.latency_s for each in predict(large, geforce)) > 2 * 8192**3 / 209.5e12
+    twin = replace_name(geforce, "A twin without limit")
+    assert computing_s(products(8192, 8192, 8192, geforce)) == pytest.approx(
+        2 * computing_s(products(8192, 8192, 8192, twin))
+    )
 
 
 @pytest.mark.parametrize("name", ["NVIDIA L4", "NVIDIA A100-SXM4-80GB", "NVIDIA H200", "NVIDIA B200"])
@@ -195,7 +274,7 @@ def test_no_product_is_below_what_the_hardware_allows(name: str) -> None:
     for size in (64, 512, 4096, 16384):
         workload = Workload("matmul", {"m": size, "n": 4096, "k": 4096}, "float16")
         for found in predict_call(workload, device):
-            assert found.low_s >= least_latency_s(workload, device) * (1 - 1e-9)
+            assert (found.low_s or found.latency_s) >= least_latency_s(workload, device) * (1 - 1e-9)
 
 
 def test_what_would_be_below_the_peak_still_has_an_interval() -> None:
@@ -241,6 +320,35 @@ def test_the_command_prints_frameworks_with_intervals() -> None:
     assert result.exit_code == 0, result.output
     assert "vllm" in result.output
     assert "90 % interval" in result.output
+    assert "no interval, as it has less than 1/2 of the bandwidth" in result.output
+
+
+def test_the_command_tells_of_every_device(tmp_path: Path) -> None:
+    out = tmp_path / "gpus.json"
+    command = ["model", "predict", "calls", CALLS[5], "--device", "all", "--json", str(out)]
+    result = CliRunner().invoke(app, command, env={"COLUMNS": "150"})
+    assert result.exit_code == 0, result.output
+    rows = {each["device"]: each for each in json.loads(out.read_text())["devices"]}
+    assert len(rows) == len(read_devices())
+    assert all(each["latency_s"] or each["note"] for each in rows.values())
+    h200 = predict(CALLS[5], find_device("H200"))[0]
+    told = rows["NVIDIA H200"]
+    assert (told["latency_s"], told["low_s"], told["high_s"]) == h200[1:4]
+    assert rows["AMD Instinct MI300X"]["latency_s"] is None
+    assert "NVIDIA GPUs alone" in rows["AMD Instinct MI300X"]["note"]
+    assert rows["NVIDIA L4"]["latency_s"] > 0
+    assert rows["NVIDIA L4"]["low_s"] is None
+    assert f"{len(rows)} devices" in result.output
+
+
+def test_devices_are_compared_only_where_both_have_intervals() -> None:
+    h100, l40s, l4 = (find_device(name) for name in ("H100 SXM", "L40S", "L4"))
+    product = Workload.parse(CALLS[5])
+    low, middle, high = compare_devices(product, h100, l40s) or (0, 0, 0)
+    assert 1 < low < middle < high
+    assert compare_devices(product, h100, l4) is None
+    assert compare_devices(product, l4, h100) is None
+    assert compare_devices(product, h100, find_device("MI300X")) is None
 
 
 def test_the_command_takes_measured_calls(tmp_path: Path) -> None:

@@ -25,10 +25,9 @@ from costmodel.planner.whatif._kernel_time import (
 )
 from costmodel.planner.whatif._transform import check_positive, in_scope, kernels_named
 from costmodel.records._hypothetical import HypotheticalDevice, hypothetical
-from costmodel.records._peak_rates import reached_rates
+from costmodel.records._peak_rates import reached_rates, tensor_flops_with_float32_sums
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
-from costmodel.transfer._call_latency import can_be_predicted
 from costmodel.transfer.prediction._calls import compare_devices, is_call
 
 
@@ -306,7 +305,7 @@ def _work(graph: KernelGraph, recorded: Device, device: Device, bound: Bound) ->
     by_lanes = by_clock * _times(
         recorded.fp32_lanes_per_sm * reached.lanes, device.fp32_lanes_per_sm * reaches.lanes
     )
-    by_tensor = by_clock * _times(recorded.tensor_flops_per_sm_clock, device.tensor_flops_per_sm_clock)
+    by_tensor = by_clock * _times(*map(tensor_flops_with_float32_sums, (recorded, device)))
     by_rate = np.where(find_lane_products(graph) | find_vector_products(graph), by_lanes, by_tensor)
     by_bandwidth = _times(
         recorded.bandwidth_gb_s * reached.bandwidth, device.bandwidth_gb_s * reaches.bandwidth
@@ -327,13 +326,13 @@ def _compare_calls(graph: KernelGraph, recorded: Device, device: Device) -> Floa
     """``(3, n)`` what calls take that models of calls know, in the order of ``_BOUNDS``; NaN for all else."""
     found = np.full((len(_BOUNDS), len(graph)), np.nan)
     # Trees may rise with SMs or bandwidth, and nothing may on a device that is changed by these alone.
-    is_made_up = isinstance(device, HypotheticalDevice)
-    if is_made_up or not (can_be_predicted(recorded) and can_be_predicted(device)):
+    if isinstance(device, HypotheticalDevice):
         return found
     for number, name in enumerate(graph.workloads):
         if name and is_call(workload := Workload.parse(name)):
             of_it = find_products(graph) & (graph.workload_ids == number)
-            found[:, of_it] = np.array(compare_devices(workload, recorded, device))[:, None]
+            if of_it.any() and (times := compare_devices(workload, recorded, device)):
+                found[:, of_it] = np.array(times)[:, None]
     return found
 
 

@@ -16,6 +16,7 @@ from costmodel.records._library_calls import CALL_KINDS, MAY_BE_ZERO, CallWork
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.transfer._call_latency import CallModel, LibraryCalls, shipped_call_models
+from costmodel.transfer.prediction._call_domain import check_can_make, why_no_interval
 
 # Products of ours are calls, too.
 _SUITE, _OURS = "aiconfigurator", {"float16": "bfloat16"}
@@ -27,14 +28,16 @@ class CallPrediction(NamedTuple):
     Attributes:
         framework: Its name.
         latency_s: Seconds, the median.
-        low_s: Lower end of a 90 % interval.
+        low_s: Lower end of a 90 % interval; None if none is known to hold.
         high_s: Upper end.
+        note: Why there is no interval; empty if there is one.
     """
 
     framework: str
     latency_s: float
-    low_s: float
-    high_s: float
+    low_s: float | None
+    high_s: float | None
+    note: str = ""
 
 
 class MeasuredCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +81,8 @@ def predict_call(
         measured: LibraryCalls of this kind that were measured on it, in which framework, and their seconds.
 
     Raises:
-        CostModelError: It is no call, no framework makes it, or too little is known of the GPU.
+        CostModelError: It is no call, no framework makes it, too little is known of the GPU, or the GPU
+            cannot make it.
     """
     kind, types = _name_parts(workload)
     if kind not in CALL_KINDS:
@@ -91,6 +95,7 @@ def predict_call(
     if not groups:
         known = sorted({".".join(map(_spell, each.split("|")[1:])) for each in model.groups.tolist()})
         raise CostModelError(f"The types of {kind} must be one of {', '.join(known)}, but got {types}.")
+    check_can_make(device, types)
     asked = _calls([(workload, group) for group in groups], kind, device)
     if measured:
         seen = [(Workload.parse(each.call), each.framework) for each in measured]
@@ -99,27 +104,36 @@ def predict_call(
         found = model.predict(asked, _calls(pairs, kind, device), seconds)
     else:
         found = model.predict(asked)
-    frameworks = [group.split("|")[0] for group in groups]
-    columns = (found.latency_s.tolist(), found.low_s.tolist(), found.high_s.tolist())
-    return sorted(map(CallPrediction, frameworks, *columns), key=lambda each: each.latency_s)
+    predictions = []
+    for group, latency_s, low_s, high_s in zip(
+        groups, found.latency_s, found.low_s, found.high_s, strict=True
+    ):
+        note = why_no_interval(model, group, device)
+        ends = (None, None) if note else (float(low_s), float(high_s))
+        predictions.append(CallPrediction(group.split("|")[0], float(latency_s), *ends, note))
+    return sorted(predictions, key=lambda each: each.latency_s)
 
 
-def compare_devices(workload: Workload, recorded: Device, device: Device) -> tuple[float, float, float]:
+def compare_devices(
+    workload: Workload, recorded: Device, device: Device
+) -> tuple[float, float, float] | None:
     """Return how many times as long a call takes on another GPU: at least, in the median, and at most.
 
-    It is the geometric mean over frameworks. The ends are those of 90 % intervals there.
-
-    Raises:
-        CostModelError: See ``predict_call``.
+    It is the geometric mean over frameworks. The ends are those of 90 % intervals there. None where there is
+    no interval on one of the two.
     """
-    here, there = (
-        {each.framework: each for each in predict_call(workload, where)} for where in (recorded, device)
-    )
-    ratios = np.array(
-        [[math.log(end / here[name].latency_s) for end in each[:0:-1]] for name, each in there.items()]
-    )
-    high, low, middle = np.exp(ratios.mean(axis=0)).tolist()
-    return low, middle, high
+    try:
+        here, there = (
+            {each.framework: each for each in predict_call(workload, where)} for where in (recorded, device)
+        )
+    except CostModelError:
+        return None
+    ratios = [
+        [math.log(end / here[name].latency_s) for end in (each.low_s, each.latency_s, each.high_s)]
+        for name, each in there.items()
+        if each.low_s and each.high_s and not here[name].note
+    ]
+    return tuple(np.exp(np.mean(ratios, axis=0)).tolist()) if ratios else None
 
 
 def _name_parts(workload: Workload) -> tuple[str, str]:
