@@ -28,6 +28,7 @@ from costmodel.service._job import JobFile
 from costmodel.service._stage_times import load_times
 from costmodel.serving._forms import read_table_file
 from costmodel.serving._model_config import read_served_model
+from costmodel.serving._row_model import RowModel
 from costmodel.transfer._call_latency import load_call_models
 from costmodel.transfer._read_ranker import ReadRanker
 from costmodel.transfer.prediction._calls import read_measured_calls
@@ -58,6 +59,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "trace.json": read_kineto,
     "model.costmodel": load_model,
     "ranker.npz": ReadRanker.load,
+    "rows.npz": RowModel.load,
     "records.jsonl": lambda path: list(read_records(path)),
     "store.jsonl": RecordStore,
     "records.db": lambda path: list(read_records(path)),

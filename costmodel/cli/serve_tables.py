@@ -31,6 +31,10 @@ def serve_tables(
             metavar="NAME", help="The GPU, as `costmodel devices list` calls it.", show_default=False
         ),
     ] = None,
+    sms: Annotated[
+        int | None,
+        count_option(help="Number of SMs that kernels will have there. Default: all.", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None,
         output_option(metavar="DIR", help="Folder for the tables and their manifest.", show_default=False),
@@ -71,6 +75,7 @@ def serve_tables(
     found = serve(
         model,
         device,
+        sms=sms,
         framework=form,  # type: ignore[arg-type]  # checked there
         triton=triton,
         tensor_parallel=tensor_parallel,

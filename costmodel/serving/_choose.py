@@ -1,11 +1,13 @@
 """Which config each number of tokens gets, and how that is known.
 
-A row is the best config of a table for the same sizes on the same GPU; else that of a table for like sizes on
-a GPU of the same architecture; else what the framework runs without a table, wherever nothing says that it
-loses.
+A row is the best config of a table for the same sizes on the same GPU, unless the model is sure that it loses
+to what the framework runs without a table; else the config that the model takes for the fastest, where it is
+sure that the default loses to it; else that of a table for like sizes on a GPU of the same architecture; else
+the default. On part of a GPU no table was swept, so that the model alone decides.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
@@ -25,13 +27,15 @@ from costmodel.serving._kernel import (
     needed_shared_bytes,
 )
 from costmodel.serving._published import PublishedTable, published_tables
+from costmodel.serving._row_model import RowModel, shipped_rows
 
-# How a row is known: a table for the same sizes and GPU, timed by whoever made it; a table for like sizes or
-# another GPU, of which only the best is known; nothing, so that it is the framework's own default.
-Origin = Literal["timed elsewhere", "best only", "default"]
+# How a row is known: a table for the same sizes and GPU, timed by whoever made it; the model of rows; a table
+# for like sizes or another GPU, of which only the best is known; nothing: it is the framework's default.
+Origin = Literal["timed elsewhere", "predicted", "best only", "default"]
 
 # As many doublings of a size apart as a table may be, all sizes together, and what else counts as apart.
 _MOST_APART, _OTHER_GPU, _OTHER_BLOCK = 1.0, 0.25, 0.5
+_LEAST_ROWS = 16  # of a tile that kernels of all frameworks multiply
 _RESERVED_BYTES = 1024  # of the shared memory of an SM, for each block
 
 
@@ -41,12 +45,15 @@ class TableRow(msgspec.Struct, frozen=True):
     Attributes:
         config: Parameters of the kernel.
         origin: How it is known.
-        source: Which table it is from, in words; empty for a default.
+        source: Which table it is from, in words; empty if from none.
+        gain: Expected seconds of the framework's default over those of the row, and the ends of the 90 %
+            interval of this ratio; None where the model knows no such kernel on such a GPU.
     """
 
     config: Row
     origin: Origin
     source: str = ""
+    gain: tuple[float, float, float] | None = None
 
 
 class _Near(NamedTuple):
@@ -55,12 +62,36 @@ class _Near(NamedTuple):
 
 
 def choose_rows(
-    kernel: Kernel, device: Device, framework: Framework, tokens: Iterable[int]
+    kernel: Kernel, device: Device, framework: Framework, tokens: Iterable[int], sms: int | None = None
 ) -> dict[int, TableRow]:
-    """Return a row for each number of tokens."""
+    """Return a row for each number of tokens.
+
+    Args:
+        kernel: What for.
+        device: The GPU.
+        framework: What will read them.
+        tokens: Numbers of tokens.
+        sms: SMs that are granted. Default: all.
+    """
     room = room_of(device)
-    near = near_tables(kernel, device, framework)
-    return {count: _choose(kernel, near, count, framework, room) for count in tokens}
+    near = [] if sms not in (None, device.sms) else near_tables(kernel, device, framework)
+    model = shipped_rows()
+    if not (kernel.is_whole and model.knows(kernel, device)):
+        return {count: _from_tables(kernel, near, count, framework, room) for count in tokens}
+    chooser = _Chooser(model, kernel, device, sms or device.sms, framework, near, offered_rows(kernel, room))
+    return {count: chooser.choose(count, default_row(framework, kernel, count, room)) for count in tokens}
+
+
+def offered_rows(kernel: Kernel, room: int) -> list[Row]:
+    """Return the configs that any table has for kernels of these types, as far as they fit, each once."""
+    found = {
+        tuple(row.get(name, 0) for name in PARAMETERS): None
+        for table in published_tables()
+        if _is_alike(table.kernel, kernel)
+        for row in table.rows.values()
+    }
+    rows = [dict(zip(PARAMETERS, each, strict=True)) for each in sorted(found)]
+    return [row for row in rows if row["BLOCK_SIZE_M"] >= _LEAST_ROWS and _runs(kernel, row, room)]
 
 
 def room_of(device: Device) -> int:
@@ -91,12 +122,70 @@ def near_tables(kernel: Kernel, device: Device, framework: Framework) -> list[_N
     return sorted(kept, key=lambda each: (each.apart, each.table.framework != framework, _age(each.table)))
 
 
-def _choose(kernel: Kernel, near: list[_Near], tokens: int, framework: Framework, room: int) -> TableRow:
+@dataclass(frozen=True)
+class _Chooser:
+    """Chooses rows where the model knows the kernel.
+
+    Attributes:
+        model: The model.
+        kernel: What for.
+        device: The GPU.
+        sms: SMs that are granted.
+        framework: What will read the rows.
+        near: Tables for like sizes, the nearest first.
+        offered: Configs to choose among.
+    """
+
+    model: RowModel
+    kernel: Kernel
+    device: Device
+    sms: int
+    framework: Framework
+    near: Sequence[_Near]
+    offered: Sequence[Row]
+
+    def choose(self, tokens: int, default: Row) -> TableRow:
+        """Return the row of a number of tokens."""
+        room, margin = room_of(self.device), float(self.model.margin)
+        table = next(_near_rows(self.kernel, self.near, tokens, self.framework, room), None)
+        rows = [default, *([table.config] if table else []), *self.offered]
+        log_s = self.model.compare(self.kernel, tokens, rows, self.sms, self.device)
+        gains = log_s[0] - log_s
+        best = int(np.argmax(gains))
+        if table and table.origin == "timed elsewhere" and gains[1] > -margin:
+            return self._told(table, gains[1])
+        if gains[best] > margin:
+            return self._told(TableRow(rows[best], "predicted"), gains[best])
+        if table and table.origin == "best only" and gains[1] > 0:
+            return self._told(table, gains[1])
+        return TableRow(default, "default", gain=(1.0, 1.0, 1.0))
+
+    def _told(self, row: TableRow, gain: float) -> TableRow:
+        low, high = (float(np.exp(gain + each)) for each in self.model.spread)
+        told = tuple(round(each, 3) for each in (float(np.exp(gain)), low, high))
+        return msgspec.structs.replace(row, gain=told)
+
+
+def _from_tables(
+    kernel: Kernel, near: Sequence[_Near], tokens: int, framework: Framework, room: int
+) -> TableRow:
+    found = next(_near_rows(kernel, near, tokens, framework, room), None)
+    return found or TableRow(default_row(framework, kernel, tokens, room), "default")
+
+
+def _near_rows(
+    kernel: Kernel, near: Sequence[_Near], tokens: int, framework: Framework, room: int
+) -> Iterator[TableRow]:
+    """Yield what near tables have, as far as it runs."""
     for apart, table in near:
-        row = {name: table.row(tokens)[name] for name in PARAMETERS}
-        if needed_shared_bytes(kernel, row) <= room and _fits_block(kernel, row):
-            return TableRow(row, "best only" if apart else "timed elsewhere", _describe(table))
-    return TableRow(default_row(framework, kernel, tokens, room), "default")
+        row = {name: table.row(tokens).get(name, 0) for name in PARAMETERS}
+        is_shared = row["BLOCK_SIZE_M"] >= _LEAST_ROWS or table.framework == framework
+        if is_shared and _runs(kernel, row, room):
+            yield TableRow(row, "best only" if apart else "timed elsewhere", _describe(table))
+
+
+def _runs(kernel: Kernel, row: Row, room: int) -> bool:
+    return all(row.values()) and needed_shared_bytes(kernel, row) <= room and _fits_block(kernel, row)
 
 
 def _fits_block(kernel: Kernel, row: Row) -> bool:

@@ -24,7 +24,8 @@ _OPERAND_BYTES: dict[Precision, tuple[float, float]] = {
     "int4_w4a16": (2, 0.5),
 }
 _GROUP = 128  # weights that share a scale, where nobody says it
-_SKEW = 100  # how unevenly experts are chosen, see ``fused_moe``
+# How unevenly experts are chosen, see ``fused_moe``: few experts are more alike than many.
+_SKEW, _SKEW_OF_FEW, _FEW = 100, 50, 32
 
 
 class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="experts"):
@@ -46,6 +47,11 @@ class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     precision: Precision = ""
     block: BlockShape | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all sizes are known."""
+        return bool(self.chosen and self.hidden)
+
     def workloads(self, tokens: int) -> tuple[Workload, Workload]:
         """Return the products of a number of tokens, of our own families; sizes must be known."""
         return self._workload(tokens, 2 * self.width, self.hidden, ""), self._workload(
@@ -59,7 +65,8 @@ class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
             family += weighted
         if self.precision.startswith("int"):
             dims["g"] = self.block[1] if self.block else _GROUP
-        return Workload(f"triton.{family}", {**dims, "s": _SKEW}, "")
+        skew = _SKEW if self.experts > _FEW else _SKEW_OF_FEW
+        return Workload(f"triton.{family}", {**dims, "s": skew}, "")
 
 
 class ScaledProduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="scaled"):
@@ -74,6 +81,11 @@ class ScaledProduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
     columns: int
     depth: int
     block: BlockShape = (128, 128)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all sizes are known: a table tells them."""
+        return True
 
     def workloads(self, tokens: int) -> tuple[Workload]:
         """Return the product of a number of tokens."""

@@ -46,6 +46,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str
     framework: Framework
     device: str
+    sms: int | None
     triton: str
     files: dict[str, str]
     tables: dict[str, ServedTable]
@@ -61,6 +62,7 @@ class ServingTables:
         model: Kind of the model.
         framework: What reads them.
         device: Name of the GPU.
+        sms: SMs that kernels will have; None for all.
         triton: Version of Triton that they are for; empty where nobody said it.
         tables: The tables, by path below the folder that they are written to.
         left_out: What of the model takes no table, and why, in sentences.
@@ -69,6 +71,7 @@ class ServingTables:
     model: str
     framework: Framework
     device: str
+    sms: int | None
     triton: str
     tables: Mapping[str, ServedTable]
     left_out: Sequence[str] = ()
@@ -112,6 +115,7 @@ class ServingTables:
             model=self.model,
             framework=self.framework,
             device=self.device,
+            sms=self.sms,
             triton=self.triton,
             files={path: hashlib.sha256(each).hexdigest() for path, each in encoded.items()},
             tables=dict(self.tables),
@@ -124,6 +128,7 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     model: Path | str,
     device: str,
     *,
+    sms: int | None = None,
     framework: Framework = "vllm",
     triton: str = "",
     tensor_parallel: int = 1,
@@ -139,6 +144,7 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     Args:
         model: The model's ``config.json``, or the folder with it.
         device: The GPU, as ``costmodel devices list`` calls it.
+        sms: SMs that kernels will have there, such as those of a green context. Default: all.
         framework: What will read the tables.
         triton: Version of Triton there, such as ``3.6.0``: SGLang looks for tables of its own version.
         tensor_parallel: GPUs that share each expert and each product.
@@ -163,6 +169,8 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
         )
     counts = sorted({check_whole("tokens", each, 1) for each in tokens})
     gpu = find_device(device)
+    if sms is not None:
+        check_whole("sms", sms, 1, gpu.sms)
     served = read_served_model(model, tensor_parallel=tensor_parallel, expert_parallel=expert_parallel)
     if not served.kernels:
         raise CostModelError(f"{model} has no kernel that takes a table. {' '.join(served.left_out)}")
@@ -173,14 +181,14 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     left_out = list(served.left_out)
     for kernel, uses in users.items():
         rows, path = (
-            choose_rows(kernel, gpu, framework, counts),
+            choose_rows(kernel, gpu, framework, counts, sms),
             name_table(framework, kernel, gpu.name, triton),
         )
         if all(row.origin == "default" for row in rows.values()):  # its own rule knows every number of tokens
             left_out.append(f"{path}: nothing is known to beat what {framework} runs without it.")
         else:
             tables[path] = ServedTable(kernel, tuple(uses), rows)
-    return ServingTables(served.name, framework, gpu.name, triton, tables, left_out)
+    return ServingTables(served.name, framework, gpu.name, sms, triton, tables, left_out)
 
 
 def load_serving_tables(
@@ -198,7 +206,9 @@ def load_serving_tables(
     """
     place = Path(folder)
     told: _Manifest = read_json(place / MANIFEST, _Manifest, _WHAT, remedy=_REMEDY)
-    found = ServingTables(told.model, told.framework, told.device, told.triton, told.tables, told.left_out)
+    found = ServingTables(
+        told.model, told.framework, told.device, told.sms, told.triton, told.tables, told.left_out
+    )
     unsigned = msgspec.structs.replace(told, content="")
     if hashlib.sha256(_encode(unsigned)).hexdigest() != told.content:
         raise CostModelError(f"{place / MANIFEST} must be as it was written, but was altered. {_REMEDY}")

@@ -57,11 +57,28 @@ def test_a_row_is_a_whole_config_that_the_gpu_has_room_for(tmp_path: Path) -> No
     found = serve_tables(write_model(tmp_path, DEEPSEEK_V3), L40S, tensor_parallel=8)
     rows = [row for table in found.tables.values() for row in table.rows.values()]
     assert rows
-    assert {row.origin for row in rows} <= {"timed elsewhere", "best only", "default"}
+    assert {row.origin for row in rows} <= {"timed elsewhere", "predicted", "best only", "default"}
     for row in rows:
         assert set(row.config) == PARAMETERS
         sides = row.config["BLOCK_SIZE_M"] + row.config["BLOCK_SIZE_N"]
         assert sides * row.config["BLOCK_SIZE_K"] * row.config["num_stages"] <= 100 * 1024 - 1024
+
+
+def test_on_part_of_a_gpu_the_model_alone_decides_and_the_default_stays_where_it_is_not_sure(
+    tmp_path: Path,
+) -> None:
+    """No table was swept there; a row must be expected to be well ahead."""
+    asked = {"framework": "sglang", "triton": "3.6.0", "tensor_parallel": 2}
+    found = serve_tables(write_model(tmp_path, MIXTRAL), H100, sms=32, **asked)  # type: ignore[arg-type]
+    (table,) = found.tables.values()
+    assert {row.origin for row in table.rows.values()} == {"predicted", "default"}
+    for row in table.rows.values():
+        assert row.gain
+        assert row.gain == (1, 1, 1) if row.origin == "default" else row.gain[0] > 1.05
+        assert row.gain[1] <= row.gain[0] <= row.gain[2]
+    whole = serve_tables(write_model(tmp_path, MIXTRAL), H100, **asked)  # type: ignore[arg-type]
+    assert found.content != whole.content
+    assert set(whole.origins) == {"timed elsewhere"}
 
 
 def test_a_kernel_of_which_nothing_is_known_gets_no_table(tmp_path: Path) -> None:

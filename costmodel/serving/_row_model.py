@@ -1,0 +1,126 @@
+"""How long rows of a table take, one beside another: what their time is made of, corrected by trees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from costmodel.arrays import FloatArray
+from costmodel.errors import CostModelError
+from costmodel.files import replacing
+from costmodel.learners._complete_trees import walk_trees
+from costmodel.reading import read_arrays, refusing
+from costmodel.records._platform import Device
+from costmodel.records._workload import Workload
+from costmodel.serving._kernel import PARAMETERS, ExpertProducts, Kernel, Row
+from costmodel.serving._terms import COLUMNS, TiledProduct, product_of, row_columns
+
+SHIPPED = Path(__file__).with_name("model.npz")
+_REMEDY = "Make it with experiments/serving/fit.sh."
+
+
+@dataclass(frozen=True, eq=False)
+class RowModel:
+    """Seconds of configs relative to one another.
+
+    Attributes:
+        precisions: ``(p,)`` types of tokens and weights that it learned, as tables call them.
+        architectures: ``(a,)`` architectures of GPUs that it learned.
+        splits: Trees, see ``walk_trees``, over ``COLUMNS``; their sum is the log of the seconds over the
+            analytic ones, less the same for all configs of a problem.
+        thresholds: Likewise.
+        leaves: Likewise.
+        margin: ``()`` log of how many times as long one config must be expected to take as another to be
+            slower all but surely.
+        spread: ``(2,)`` 5th and 95th percentile of the log of a measured ratio over the expected one.
+    """
+
+    precisions: NDArray[Any]
+    architectures: NDArray[Any]
+    splits: NDArray[Any]
+    thresholds: NDArray[Any]
+    leaves: NDArray[Any]
+    margin: NDArray[Any]
+    spread: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        """Check that the arrays fit one another.
+
+        Raises:
+            CostModelError: They do not.
+        """
+        trees, nodes = self.splits.shape if self.splits.ndim == 2 else (0, 0)
+        fits = (
+            self.thresholds.shape == (trees, nodes)
+            and self.leaves.shape == (trees, nodes + 1)
+            and (nodes + 1) & nodes == 0
+            and self.splits.dtype.kind == "u"
+            and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
+            and self.margin.shape == ()
+            and self.spread.shape == (2,)
+        )
+        numbers = self.thresholds, self.leaves, self.margin, self.spread
+        if not fits or not all(np.isfinite(each).all() for each in numbers):
+            raise CostModelError(f"The arrays of a model of rows must fit one another, but do not. {_REMEDY}")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Load a model from a file, which can run nothing.
+
+        Raises:
+            CostModelError: The file is none.
+        """
+        what = "a model of rows of tables"
+        arrays = read_arrays(path, cls.__dataclass_fields__, what, remedy=_REMEDY)
+        with refusing(path, what, _REMEDY):
+            return cls(**arrays)
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file; the same arrays give the same bytes."""
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+
+    def knows(self, kernel: Kernel, device: Device) -> bool:
+        """Whether it learned kernels of these types on GPUs of this architecture."""
+        precision = kernel.precision if isinstance(kernel, ExpertProducts) else "fp8_w8a8"
+        return precision in self.precisions.tolist() and device.architecture in self.architectures.tolist()
+
+    def log_seconds(self, X: FloatArray) -> FloatArray:
+        """Return ``(n,)`` log of seconds of configs of one problem, up to what they have in common."""
+        found: FloatArray = X[:, 0] * np.log(2) + walk_trees(X, self.splits, self.thresholds, self.leaves)
+        return found
+
+    def compare(
+        self, kernel: Kernel, tokens: int, rows: Sequence[Row], sms: int, device: Device
+    ) -> FloatArray:
+        """Return ``(n,)`` log of the seconds of rows, up to what they have in common.
+
+        Args:
+            kernel: What they are for.
+            tokens: Number of tokens.
+            rows: Configs.
+            sms: SMs that are granted.
+            device: The GPU.
+        """
+        numbers = np.array([[row[name] for name in PARAMETERS] for row in rows])
+        products = [_product_of(workload) for workload in kernel.workloads(tokens)]
+        columns = [row_columns(product, numbers, sms, device) for product in products]
+        found: FloatArray = np.logaddexp.reduce([self.log_seconds(X) for X in columns], axis=0)
+        return found
+
+
+@lru_cache(256)
+def _product_of(workload: Workload) -> TiledProduct:
+    product = product_of(workload)
+    assert product
+    return product
+
+
+@cache
+def shipped_rows() -> RowModel:
+    """Return the model that comes with the package."""
+    return RowModel.load(SHIPPED)
