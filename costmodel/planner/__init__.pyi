@@ -8,10 +8,13 @@ from ._operators import operator_table as operator_table
 from ._plan import plan as plan
 from ._rank import rank as rank
 from ._replay import replay as replay
+from ._saving_law import MeasuredSaving as MeasuredSaving
+from ._saving_law import SavingLaw as SavingLaw
 from ._tile_schedule import Overheads as Overheads
 from ._tile_schedule import StridedSync as StridedSync
 from ._tile_schedule import TiledKernel as TiledKernel
 from ._tile_schedule import choose_policy as choose_policy
+from ._tile_schedule import predict_chain as predict_chain
 from ._tile_schedule import predict_saving as predict_saving
 from .graphs._json_graph import read_graph as read_graph
 from .graphs._json_graph import read_relax as read_relax

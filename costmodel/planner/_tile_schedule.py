@@ -1,4 +1,4 @@
-"""What two dependent kernels save if tiles of the second wait for tiles of the first, not for all of them.
+"""What dependent kernels save if tiles of each wait for tiles of the one before, not for all of them.
 
 Notations: the producer has ``r`` rows, ``c`` columns and ``z`` splits, the consumer ``R``, ``C`` and ``Z``.
 Blocks start in order, the producer's before the consumer's, each as soon as there is room on the SMs; a block
@@ -7,8 +7,9 @@ that waits keeps its room. So a wait is only ever for blocks that have started, 
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, lcm, prod
 from types import MappingProxyType
 
@@ -162,18 +163,20 @@ POLICIES: Mapping[str, SyncPolicy] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Saving:
-    """Two dependent kernels one after the other, and with synchronised tiles.
+    """Dependent kernels one after the other, and with synchronised tiles.
 
     Attributes:
-        stream_s: Seconds of one after the other: the waves of both, and the gap between them.
+        stream_s: Seconds of one after the other: the waves of all, and the gaps between them.
         overlapped_s: Seconds with synchronised tiles, as simulated.
         bound_s: No schedule takes less: the greater of the critical path (a tile of each) and all work over
             all slots, both without overheads.
+        gaps_s: Seconds of the gaps, which synchronised tiles do not have.
     """
 
     stream_s: float
     overlapped_s: float
     bound_s: float
+    gaps_s: float = 0.0
 
     @property
     def saving(self) -> float:
@@ -214,13 +217,41 @@ def predict_saving(
         >>> round(predict_saving(up, down, sms=80).saving, 3)  # 550 us one after the other, 500 us overlapped
         0.091
     """
+    return predict_chain([producer, consumer], sms, policy, overheads)
+
+
+def predict_chain(
+    kernels: Sequence[TiledKernel],
+    sms: int,
+    policy: str | SyncPolicy = "row",
+    overheads: Overheads = _NONE,
+) -> Saving:
+    """Predict what synchronised tiles save of several kernels, each of which reads what the one before wrote.
+
+    Args:
+        kernels: In the order in which they are launched; blocks of all are in one queue.
+        sms: SMs that they run on.
+        policy: As of ``predict_saving``, between each kernel and the next.
+        overheads: What launches and synchronisation cost; nothing if not given.
+
+    Raises:
+        ValueError: As of ``predict_saving``, or there are fewer than two kernels.
+
+    Example:
+        >>> layer = TiledKernel((8, 15, 1), blocks_per_sm=1, tile_s=100e-6)  # a wave and a half on 80 SMs
+        >>> round(predict_chain([layer] * 4, sms=80).saving, 3)  # four take six waves, not eight
+        0.25
+    """
     if sms < 1:
         raise ValueError(f"sms must be at least 1, but got {sms}")
-    simulated = overlapped_s(producer, consumer, sms, _policy(policy), overheads)
+    if len(kernels) < 2:
+        raise ValueError(f"there must be at least two kernels, but got {len(kernels)}")
+    gaps_s = overheads.gap_s * (len(kernels) - 1)
     return Saving(
-        stream_s=producer.duration_s(sms) + overheads.gap_s + consumer.duration_s(sms),
-        overlapped_s=simulated,
-        bound_s=max(producer.tile_s + consumer.tile_s, (_work(producer) + _work(consumer)) / sms),
+        stream_s=sum(each.duration_s(sms) for each in kernels) + gaps_s,
+        overlapped_s=overlapped_s(kernels, sms, _policy(policy), overheads),
+        bound_s=max(sum(each.tile_s for each in kernels), sum(map(_work, kernels)) / sms),
+        gaps_s=gaps_s,
     )
 
 
@@ -300,21 +331,24 @@ def _policy(policy: str | SyncPolicy) -> SyncPolicy:
     return POLICIES[policy]
 
 
-def overlapped_s(
-    producer: TiledKernel, consumer: TiledKernel, sms: int, policy: SyncPolicy, overheads: Overheads
-) -> float:
-    """Simulate the seconds from the first block of the producer to the end of the last of the consumer."""
-    shares = lcm(producer.blocks_per_sm, consumer.blocks_per_sm)
+def overlapped_s(kernels: Sequence[TiledKernel], sms: int, policy: SyncPolicy, overheads: Overheads) -> float:
+    """Simulate the seconds from the first block of the first kernel to the end of the last of the last."""
+    shares = lcm(*(each.blocks_per_sm for each in kernels))
     room = _Room(sms * shares)
-    share, block_s = shares // producer.blocks_per_sm, producer.tile_s + overheads.block_s
-    rows, columns, splits = producer.grid
-    ends = [room.start(share, block_s) for _ in range(producer.tiles)]
-    done = np.array(ends).reshape(splits, rows, columns).max(axis=0)
-
-    share = shares // consumer.blocks_per_sm
-    for work_s, soonest in _splits(done, consumer, policy, overheads):
-        for end in np.repeat(soonest, consumer.grid[1]).tolist():
+    first = kernels[0]
+    ends = [
+        room.start(shares // first.blocks_per_sm, first.tile_s + overheads.block_s)
+        for _ in range(first.tiles)
+    ]
+    for producer, consumer in pairwise(kernels):
+        rows, columns, splits = producer.grid
+        done = np.array(ends).reshape(splits, rows, columns).max(axis=0)
+        share = shares // consumer.blocks_per_sm
+        ends = [
             room.start(share, work_s, end)
+            for work_s, soonest in _splits(done, consumer, policy, overheads)
+            for end in np.repeat(soonest, consumer.grid[1]).tolist()
+        ]
     return room.end
 
 

@@ -3,10 +3,9 @@
 import argparse
 import csv
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cache
-from itertools import product
 from math import ceil, prod
 from pathlib import Path
 
@@ -15,14 +14,15 @@ from cases import SMS, Launch
 
 from costmodel.arrays import FloatArray
 from costmodel.files import write_json
-from costmodel.planner import Overheads, TiledKernel, predict_saving
+from costmodel.planner import MeasuredSaving, Overheads, SavingLaw, TiledKernel, predict_saving
+from costmodel.planner._tile_schedule import Saving
 
 GPU = "v100"
 POLICIES = ("row", "tile")
 STAGES = 2  # of a pipeline without asynchronous copies
 TIE = 1.0  # points within which policies are alike, in predictions and in measurements
-# Microseconds to choose from: a gap in the stream, a block, its part that does not go with its work, a wait.
-GAPS, BLOCKS, FIXED, WAITS = (0, 4, 8, 10, 12, 14), (0, 2, 4, 8), (0, 4, 8), (0, 1, 2, 3, 4, 5, 6)
+# Microseconds that are assumed: the gap in a stream, and what of a block does not go with its work.
+GAP_US, FIXED_US = 8.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,6 @@ class Pair:
         return launch.grid(self.batch * self.side**2, self.channels)
 
 
-@dataclass(frozen=True)
-class Costs:
-    """Microseconds: a gap in the stream, a block, its part that is no work, a wait of each policy."""
-
-    gap: float = 0.0
-    block: float = 0.0
-    fixed: float = 0.0
-    waits: tuple[float, ...] = (0.0, 0.0)
-
-
 def read_pairs(folder: Path) -> list[Pair]:
     """Read the table of ResNet-38."""
     with (folder / "conv-resnet38-v100.csv").open() as file:
@@ -91,8 +81,10 @@ def key(row: dict[str, str]) -> tuple[int, int, int]:
 
 
 @cache
-def predict(pair: Pair, place: int, costs: Costs, wait: float) -> float:
-    """Points that a policy should save.
+def simulated(
+    pair: Pair, place: int, gap_us: float = GAP_US, block_us: float = 0.0, wait_us: float = 0.0
+) -> Saving:
+    """Simulate what a policy saves.
 
     A block's work takes as many times longer as its SM holds blocks, which below one wave are fewer than it
     could hold: so splits of the reduction that add blocks do not make the kernel as much faster.
@@ -100,32 +92,35 @@ def predict(pair: Pair, place: int, costs: Costs, wait: float) -> float:
     sms, launch = SMS[GPU], pair.launched[place]
     slots = launch.blocks_per_sm(GPU)
     held = [min(slots, ceil(prod(pair.grid(each)) / sms)) for each in (pair.launch, launch)]
-    alone_us = (pair.baseline_us - costs.gap) / 2
+    alone_us = (pair.baseline_us - gap_us) / 2
     tile_us = TiledKernel.from_duration(pair.grid(pair.launch), slots, sms, alone_us).tile_s
-    fixed_us = min(costs.fixed, tile_us / 2)
+    fixed_us = min(FIXED_US, tile_us / 2)
     work_us = (tile_us - fixed_us) / held[0] * pair.launch.splits / launch.splits
     kernel = TiledKernel(pair.grid(launch), slots, fixed_us + work_us * held[1])
-    overheads = Overheads(block_s=costs.block if pair.ordered[place] else 0.0, wait_s=wait)
-    took_us = predict_saving(kernel, kernel, sms, POLICIES[place], overheads).overlapped_s
-    return 100 * (1 - took_us / pair.baseline_us)
+    overheads = Overheads(gap_us, block_us if pair.ordered[place] else 0.0, wait_us)
+    found = predict_saving(kernel, kernel, sms, POLICIES[place], overheads)
+    return replace(found, stream_s=pair.baseline_us)
 
 
-def predictions(pairs: Sequence[Pair], costs: Costs) -> FloatArray:
-    """``(n, 2)`` points that row and tile should save."""
-    return np.array([[predict(pair, i, costs, wait) for i, wait in enumerate(costs.waits)] for pair in pairs])
+def learn(pairs: Sequence[Pair]) -> SavingLaw:
+    """What other layers saved."""
+    return SavingLaw.fit(
+        [
+            MeasuredSaving(policy, simulated(pair, place), pair.saved[place] / 100)
+            for pair in pairs
+            for place, policy in enumerate(POLICIES)
+        ]
+    )
 
 
-def fit(pairs: Sequence[Pair]) -> Costs:
-    """Costs with the least mean error; each policy has a wait of its own."""
-    measured = np.array([pair.saved for pair in pairs])
-    found = []
-    for gap, block, fixed in product(GAPS, BLOCKS, FIXED):
-        each = [predictions(pairs, Costs(gap, block, fixed, (wait, wait))) for wait in WAITS]
-        errors = np.abs(np.array(each) - measured).mean(axis=1)  # (waits, 2)
-        chosen = errors.argmin(axis=0)
-        costs = Costs(gap, block, fixed, tuple(float(WAITS[i]) for i in chosen))
-        found.append((float(errors.min(axis=0).mean()), costs))
-    return min(found, key=lambda each: each[0])[1]
+def by_law(pair: Pair, law: SavingLaw) -> list[float]:
+    """Points that row and tile should save."""
+    return [100 * law.saving(simulated(pair, place), policy) for place, policy in enumerate(POLICIES)]
+
+
+def of_products(pair: Pair) -> list[float]:
+    """Points by constants of products: means of what `run.py` fits to the two tables of this GPU."""
+    return [100 * simulated(pair, place, gap_us=2.5, block_us=10.0, wait_us=1.1).saving for place in range(2)]
 
 
 def best_policies(saved: Sequence[float]) -> set[str]:
@@ -155,21 +150,17 @@ def main() -> None:
     args = parser.parse_args()
     pairs = read_pairs(args.data)
     layers = sorted({pair.channels for pair in pairs})
-    costs = {layer: fit([pair for pair in pairs if pair.channels != layer]) for layer in layers}
-    # Means of what `run.py` fits to the two tables of products of this GPU.
-    of_products = Costs(gap=2.5, block=10.0, waits=(1.1, 1.1))
-    ways = {
-        "constants of the other three layers": [costs[pair.channels] for pair in pairs],
-        "constants of products of the same GPU": [of_products] * len(pairs),
-        "synchronisation costs nothing": [Costs()] * len(pairs),
+    laws = {layer: learn([pair for pair in pairs if pair.channels != layer]) for layer in layers}
+    ways: dict[str, Callable[[Pair], list[float]]] = {
+        "learned from the other three layers": lambda pair: by_law(pair, laws[pair.channels]),
+        "constants of products of the same GPU": of_products,
+        "the simulation, synchronisation costs nothing": lambda pair: by_law(pair, SavingLaw()),
     }
     measured = np.array([pair.saved for pair in pairs])
     alike = np.array([{each.splits for each in pair.launched} == {pair.launch.splits} for pair in pairs])
-    result: dict[str, object] = {"constants": {str(layer): vars(each) for layer, each in costs.items()}}
-    for name, of_pairs in ways.items():
-        predicted = np.concatenate(
-            [predictions([pair], each) for pair, each in zip(pairs, of_pairs, strict=True)]
-        )
+    result: dict[str, object] = {"laws": {str(layer): asdict(law) for layer, law in laws.items()}}
+    for name, way in ways.items():
+        predicted = np.array([way(pair) for pair in pairs])
         result[name] = {
             "all": scores(predicted, measured),
             "same splits": scores(predicted[alike], measured[alike]),

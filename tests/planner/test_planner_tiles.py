@@ -5,7 +5,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from costmodel.planner import Overheads, StridedSync, TiledKernel, choose_policy, predict_saving
+from costmodel.planner import (
+    Overheads,
+    StridedSync,
+    TiledKernel,
+    choose_policy,
+    predict_chain,
+    predict_saving,
+)
 from costmodel.planner._tile_schedule import POLICIES, RowSync, TileSync
 
 pytestmark = pytest.mark.white_box
@@ -143,6 +150,28 @@ def test_no_schedule_is_below_the_bound() -> None:
             assert found.stream_s >= found.bound_s * (1 - 1e-9)
         with_costs = predict_saving(producer, consumer, sms, "tile", Overheads(0.0, 0.01, 0.01))
         assert with_costs.overlapped_s >= took["tile"].bound_s * (1 - 1e-9)
+
+
+def test_kernels_of_a_chain_share_their_last_waves() -> None:
+    """Four of 120 blocks on 80 SMs take six waves, not eight; pairs of them three each."""
+    layer = TiledKernel((8, 15, 1), blocks_per_sm=1, tile_s=1.0)
+    found = predict_chain([layer] * 4, 80, overheads=Overheads(gap_s=0.25))
+    assert (found.stream_s, found.overlapped_s, found.gaps_s) == pytest.approx((8.75, 6.0, 0.75))
+    assert found.bound_s == pytest.approx(6.0)
+    assert predict_chain([UP, DOWN], 80, "tile") == predict_saving(UP, DOWN, 80, "tile")
+
+
+def test_a_chain_waits_along_its_rows() -> None:
+    """One row of two tiles each on four SMs: by row each kernel waits for the one before."""
+    layer = TiledKernel((1, 2, 1), blocks_per_sm=1, tile_s=1.0)
+    assert predict_chain([layer] * 3, 4, "row").overlapped_s == pytest.approx(3.0)
+    apart = TiledKernel((2, 2, 1), blocks_per_sm=1, tile_s=1.0)
+    assert predict_chain([apart] * 3, 2, "row").overlapped_s == pytest.approx(6.0)
+
+
+def test_a_chain_has_two_kernels() -> None:
+    with pytest.raises(ValueError, match="at least two kernels, but got 1"):
+        predict_chain([UP], 80)
 
 
 def test_policies_wait_for_each_column_once() -> None:
