@@ -23,7 +23,6 @@ from costmodel.products._product import Kernel, Product
 _OPTIONS = {
     "autotune_in_subproc": False,
     "pipeline_max_autotune_gemm": False,
-    "autotune_local_cache": False,
     "autotune_remote_cache": False,
 }
 
@@ -40,7 +39,10 @@ def applied(plan: SmPlan) -> Iterator[None]:
     """
     _hook_up(select_algorithm.get_algorithm_selector_cache())
     _share_assembler()
-    known = {name: value for name, value in _OPTIONS.items() if name in config.get_config_copy()}
+    # What a kernel other than a product was tuned to is kept under a hash of its source, which holds this
+    # setting: whatever is true lets it be kept, and the identity keeps it apart.
+    options = _OPTIONS | {"autotune_local_cache": plan.identity}
+    known = {name: value for name, value in options.items() if name in config.get_config_copy()}
     with ExitStack() as stack:
         stack.enter_context(config.patch(known))
         stack.enter_context(torch.compiler.config.patch(cache_key_tag=plan.identity))
