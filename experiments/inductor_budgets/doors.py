@@ -62,8 +62,11 @@ def enter(door: str, args: argparse.Namespace) -> Any:
     """Run a door in a process of its own (or two, one a GPU), and return what the first prints last."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-        kept = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "COSTMODEL_INDUCTOR_STORE")
-        environment = os.environ | shared_assembler() | {name: str(folder / name) for name in kept}
+        kept = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+        kept |= {"COSTMODEL_INDUCTOR_STORE": "timings.jsonl"}
+        environment = (
+            os.environ | shared_assembler() | {name: str(folder / each) for name, each in kept.items()}
+        )
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
         of_ranks = [{"CUDA_VISIBLE_DEVICES": gpus[0]}]
         if door == "mps":
@@ -228,7 +231,7 @@ def _error(made: torch.Tensor, expected: torch.Tensor) -> float:
 DOORS: dict[str, Callable[[], Any]] = {
     "install": installed,
     "training": training,
-    "CUDA graphs": with_cuda_graphs,
+    "cuda-graphs": with_cuda_graphs,
     "mps": mps,
     "nccl": nccl,
 }
