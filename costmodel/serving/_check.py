@@ -1,6 +1,6 @@
 """Rows of tables to time again: those that cannot run, and those that are unlike what others chose."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from costmodel.serving._choose import near_tables, room_of
 from costmodel.serving._forms import TableFile, is_table, read_table_file
 from costmodel.serving._kernel import Kernel, Row, needed_shared_bytes
 
-# Doublings of a tile's sides, with half of those of warps and stages. Of rows that frameworks ship, 0.9 % are
-# so far from all of a dozen like tables, of random ones that run 63 % (experiments/serving/doubts.py).
-_FAR, _OTHERS, _ENOUGH = 3.0, 12, 3
+# Doublings of a tile's sides, with half of those of warps and stages. Of rows that frameworks ship, 0.6 % are
+# so far from all of a dozen like tables, of random ones that run 50 % (experiments/serving/doubts.py).
+FAR, _OTHERS, _ENOUGH = 3.0, 12, 3
 _WEIGHTS = {"BLOCK_SIZE_M": 1, "BLOCK_SIZE_N": 1, "BLOCK_SIZE_K": 1, "num_warps": 0.5, "num_stages": 0.5}
 
 
@@ -73,7 +73,7 @@ def check_tables(folder: Path | str, device: str | None = None) -> Checked:
     for path in paths:
         table = read_table_file(path)
         gpu = find_device(device) if device else _gpu_of(table)
-        others = _others(table, gpu) if gpu else ()
+        others = like_rows(table.kernel, gpu, table.rows) if gpu else []
         rows += len(table.rows)
         unjudged += len(table.rows) * (len(others) < _ENOUGH)
         doubts += _doubts(path.name, table, others, room_of(gpu)) if gpu else ()
@@ -87,10 +87,10 @@ def _gpu_of(table: TableFile) -> Device | None:
     return None
 
 
-def _others(table: TableFile, device: Device) -> Sequence[dict[int, Row]]:
-    """Tables for like kernels and GPUs, but not this one itself."""
-    near = near_tables(table.kernel, device, "vllm")
-    return [each.table.rows for each in near if each.table.rows != table.rows][:_OTHERS]
+def like_rows(kernel: Kernel, device: Device, but: Mapping[int, Row]) -> list[dict[int, Row]]:
+    """Return the rows of tables for like kernels and GPUs, the nearest first, those of one table left out."""
+    near = near_tables(kernel, device, "vllm")
+    return [each.table.rows for each in near if each.table.rows != but][:_OTHERS]
 
 
 def _doubts(name: str, table: TableFile, others: Sequence[dict[int, Row]], room: int) -> Iterator[Doubt]:
@@ -100,7 +100,7 @@ def _doubts(name: str, table: TableFile, others: Sequence[dict[int, Row]], room:
             yield Doubt(name, tokens, row, f"needs {needed:,} bytes of shared memory, but there are {room:,}")
         elif not _keeps_scales(table.kernel, row):
             yield Doubt(name, tokens, row, "BLOCK_SIZE_K neither divides the block of a scale nor is divided")
-        elif len(others) >= _ENOUGH and (far := least_apart(row, tokens, others)) >= _FAR:
+        elif len(others) >= _ENOUGH and (far := least_apart(row, tokens, others)) >= FAR:
             yield Doubt(name, tokens, row, f"{far:g} doublings from what {len(others)} like tables have")
 
 

@@ -28,9 +28,10 @@ from costmodel.serving._kernel import (
     ScaledProduct,
 )
 
+# A table whose name ends in `_down` is for the second product alone.
 _EXPERTS = re.compile(
     r"E=(?P<experts>\d{1,9}),N=(?P<width>\d{1,9}),device_name=(?P<device>[^,]+?)"
-    r"(?:,dtype=(?P<dtype>[a-z0-9_]+?))?(?:,block_shape=\[(?P<block>\d{1,6}, ?\d{1,6})\])?\.json"
+    r"(?:,dtype=(?P<dtype>[a-z0-9_]+?))?(?:,block_shape=\[(?P<block>\d{1,6}, ?\d{1,6})\])?(?<!_down)\.json"
 )
 _SCALED = re.compile(
     r"N=(?P<columns>\d{1,9}),K=(?P<depth>\d{1,9}),device_name=(?P<device>[^,]+),dtype=fp8_w8a8,"
