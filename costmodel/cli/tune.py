@@ -262,8 +262,8 @@ def tune(
         count_option(
             metavar="N",
             help="Number of TVM kernels to compile for each that is measured on a GPU; a model that reads "
-            "their machine code chooses which are measured. Default: 4, or half of the build processes if "
-            "these are fewer than 8; 1, which compiles only what is measured, for more than 16 trials.",
+            "their machine code chooses which are measured. Default: as many as the build processes make of "
+            "all trials at once, 4 at most; 1 compiles only what is measured.",
             rich_help_panel=SEARCH,
             show_default=False,
         ),

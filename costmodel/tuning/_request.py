@@ -129,9 +129,9 @@ class SearchSettings:
         seed: Seed of all random choices.
         compiled_per_trial: Number of candidates to compile for each one that is measured, where a model of
             compiled kernels is known (see ``Prior``): it chooses which of them are measured, from another
-            shortlist after every 16 measurements. 1 to compile only what is measured. None for 4, or for half
-            of the build processes if these are fewer than 8, in searches of up to 16 trials, and for 1 in
-            longer ones.
+            shortlist after every 16 measurements. 1 to compile only what is measured. None for as many as
+            the build processes make of all trials at once, 4 at most: 16 processes compile 4 for each of 4
+            trials, and none beforehand for 16 trials.
         measure_curves: On a device, also measure the chosen kernel at other SM budgets, and search the whole
             device for the kernel to compare it with. A replay has both without this option.
 

@@ -285,7 +285,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
             row["workload"],
             str(row["sms"] or "whole"),
             *(
-                f"{best_at(found, np.inf) * 1e6:.2f}; {found['measured']}"
+                f"{_best_us(found)}; {found['measured']}"
                 for found in (row["searches"][name] for name in made)
             ),
         ]
@@ -299,6 +299,11 @@ def as_markdown(rows: Sequence[Row]) -> str:
     ]
     heads = ["latency, geometric mean", *(f"after {s:.0f} s" for s in marks)]
     return "\n\n".join([markdown_table(header, cells), markdown_table(heads, ratios), *noise(rows)])
+
+
+def _best_us(found: Found) -> str:
+    """Latency of the best that a search found."""
+    return f"{best_at(found, np.inf) * 1e6:.2f}" if found["improvements"] else "none"
 
 
 def _ratios(rows: Sequence[Row], name: str, other: str, seconds: float) -> list[float]:

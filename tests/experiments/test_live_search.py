@@ -84,6 +84,20 @@ def test_the_recorded_run_says_what_the_readme_says() -> None:
     assert "| conv2d-n1-c256-h14-w14-o256-k3-s1 | 32 | 1 | costmodel | 128 | 0 | 251 | 48.24 |" in table
 
 
+def test_the_recorded_stages_say_what_the_readme_says() -> None:
+    found = json.loads((FOLDER / "result_stages.json").read_text())
+    text = import_module("stages").as_markdown(found)
+    readme = (FOLDER / "README.md").read_text()
+    rows = [
+        line
+        for line in text.splitlines()
+        if line.startswith(tuple(f"| {row['workload']} |" for row in found))
+    ]
+    assert len(rows) == 10
+    assert all(row in readme for row in rows)
+    assert "| 1.013 (geometric mean; 0.999 to 1.082, 2 unknown) |" in text
+
+
 def test_important_searches_come_first() -> None:
     run, names = import_module("run"), import_module("searches")
     jobs = run.plan(run.parse(["--out", "o", "--json", "j"]))

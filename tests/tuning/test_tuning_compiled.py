@@ -91,10 +91,8 @@ def test_where_nothing_tells_what_became_of_kernels_decisions_choose(models, fol
     )
 
 
-@pytest.mark.parametrize(("in_flight", "compiled"), [(1, None), (3, None), (5, "4"), (16, "8"), (64, "8")])
-def test_more_is_compiled_than_measured_where_builders_are_idle(
-    folder, models, landscape, in_flight, compiled
-):
+@pytest.mark.parametrize(("in_flight", "compiled"), [(1, None), (3, None), (5, "4"), (7, "6"), (64, "8")])
+def test_as_much_is_compiled_as_builders_make_at_once(folder, models, landscape, in_flight, compiled):
     class Builders(ReplayRunner):
         """Works on so many candidates at once."""
 

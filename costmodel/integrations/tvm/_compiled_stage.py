@@ -30,9 +30,8 @@ class CompiledStage:
         builder: Builder of the same tuning. What it compiled for the shortlist it does not build again.
         model: Model that reads what a compiler made of kernels, its file, or ``"default"`` for that of what
             ships (``costmodel.tuning.pretrain``), if there is one.
-        per_trial: Number of candidates to compile for each one that is measured. None for 4, or for half of
-            the build processes if these are fewer than 8, in searches of up to 16 trials, and for 1 in longer
-            ones.
+        per_trial: Number of candidates to compile for each one that is measured. None for as many as the
+            builder makes of all trials at once, 4 at most.
     """
 
     builder: Builder

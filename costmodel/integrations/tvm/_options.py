@@ -40,8 +40,8 @@ def tuning_options(
         model: A pretrained transfer model, its file, or ``"default"`` for the model that ``costmodel train``
             makes from the shipped data.
         compiled_per_trial: Number of candidates to compile for each one that is measured, on a GPU with the
-            model ``"default"``: a second model chooses by their machine code. None for 4, or for half of the
-            build processes if these are fewer than 8, in tasks of up to 16 trials, and for 1 in others.
+            model ``"default"``: a second model chooses by their machine code. None for as many as the builder
+            makes of all trials of a task at once, 4 at most.
         settings: Settings of the runner, see ``Runner``.
 
     Returns:

@@ -16,14 +16,14 @@ COMPILED_PER_TRIAL = 4
 def compiled_per_trial(in_flight: int, trials: int) -> int:
     """Return how many candidates to compile for each that is measured, unless told.
 
-    It is as many as builders make while the device would idle, and only of a short search: measuring more
-    soon teaches what the stage tells.
+    It is as many as builders make at once: in the time that more would take, measuring finds as fast kernels
+    (experiments/live_search).
 
     Args:
         in_flight: Number of candidates that are built or measured at once.
         trials: Number of candidates that will be measured.
     """
-    return min(COMPILED_PER_TRIAL, in_flight // 2) if trials <= RESCREEN_EVERY else 1
+    return max(1, min(COMPILED_PER_TRIAL, in_flight // trials))
 
 
 class StagedSampler(ModelSampler):
