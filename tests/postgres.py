@@ -77,6 +77,15 @@ def end_connections(url: str) -> int:
         return len(connection.execute(ended).all())
 
 
+def crash(url: str) -> None:
+    """Have the server of a database end at once, and recover, as where its machine goes down."""
+    found, folder = programs(), Path(str(parse_database(url).query["host"]))
+    assert found
+    line = [str(found / "pg_ctl"), "restart", "--mode=immediate", "--wait", "-D", str(folder / "data")]
+    line += ["-l", str(folder / "log")]
+    subprocess.run(line, check=True, user=server_user(), stdout=subprocess.DEVNULL, cwd="/")
+
+
 def server_user() -> str | None:
     """Who runs the server where root would, which PostgreSQL refuses; None for whoever asks."""
     if os.geteuid() != 0:

@@ -51,7 +51,8 @@ def test_workers_and_connections_killed_in_a_crowd_end_as_if_undisturbed(
     monkeypatch.syspath_prepend(FOLDER.parents[1] / "tests" / "service")
     from work_until_killed import kill_crowd
 
-    tally = kill_crowd(6, 1, tmp_path, lambda: postgres.emptied(database), trials=6)
-    assert (tally.kills, tally.lost, tally.different) == (6, 0, 0)
+    tally = kill_crowd(8, 1, tmp_path, lambda: postgres.emptied(database), trials=6)
+    assert (tally.kills, tally.lost, tally.different) == (8, 0, 0)
     assert tally.connections > 0
+    assert tally.crashes > 0
     assert tally.trials == 24 * tally.jobs

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import optuna
 from fresh_processes import Process
-from postgres import end_connections
+from postgres import crash, end_connections
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
 from costmodel.databases import parse_database
@@ -30,8 +30,9 @@ FINISHED = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.FAIL)
 HEADER = CardHeader("Landscape", "For tests.", "A formula.", "Not real.", "CC0-1.0", "Nobody, 2026.")
 # Workers live up to so long; longer, as long as they come to nothing.
 _LIFE_S, _LONGER = 0.5, 1.5
-# Workers at once, and the share of kills that take the connections to the database, not a worker.
-_CROWD, _CONNECTIONS = 3, 0.25
+# Workers at once, and the shares of kills that take not a worker, but the connections to the database, or the
+# database itself.
+_CROWD, _CONNECTIONS, _CRASHES = 3, 0.25, 0.1
 
 Told = list[tuple[tuple[tuple[str, object], ...], float | None]]
 
@@ -40,8 +41,9 @@ class Tally(msgspec.Struct):
     """What some kills cost.
 
     Attributes:
-        kills: Workers that were killed, and times that all connections to the database were ended.
-        connections: Of them, the latter.
+        kills: Workers that were killed, and what else was.
+        connections: Of them, times that all connections to the database were ended.
+        crashes: Of them, times that the database ended at once and recovered.
         jobs: Jobs that came to their end.
         trials: Trials that were told in all.
         lost: Of them, those that were told before a kill and not after it, or otherwise.
@@ -51,6 +53,7 @@ class Tally(msgspec.Struct):
 
     kills: int = 0
     connections: int = 0
+    crashes: int = 0
     jobs: int = 0
     trials: int = 0
     lost: int = 0
@@ -96,7 +99,7 @@ def kill_workers(kills: int, seed: int, root: Path, *, trials: int, size: int) -
 
 
 def kill_crowd(kills: int, seed: int, root: Path, empty: Callable[[], str], *, trials: int) -> Tally:
-    """Submit jobs, and kill one of several workers at once, or end all connections to the database.
+    """Submit jobs, and kill one of several workers at once, the database, or all connections to it.
 
     Args:
         kills: How often.
@@ -119,9 +122,13 @@ def kill_crowd(kills: int, seed: int, root: Path, empty: Callable[[], str], *, t
             time.sleep(chance.uniform(0.0, life_s))
             if tally.kills < kills:
                 tally.kills += 1
-                if chance.random() < _CONNECTIONS:
+                drawn = chance.random()
+                if drawn < _CONNECTIONS:
                     tally.connections += 1
                     end_connections(place)
+                elif drawn < _CONNECTIONS + _CRASHES:
+                    tally.crashes += 1
+                    crash(place)
                 else:
                     victim = chance.choice(crowd)
                     victim.kill()
