@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Future
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from distributed.deploy import Cluster
 
 
+# A job, and the run of it that Dask will have.
+_Order = tuple[EngineJob, "asyncio.Future[distributed.Future[Any]]"]
 # What a client of Dask is that gave up its scheduler, or was closed.
 _GONE = ("closing", "closed")
 
@@ -60,35 +63,68 @@ class DaskEngine(ClusterEngine):
         self._address = cluster if isinstance(cluster, str) else cluster.scheduler_address
         if not insecure:
             _check_safe(self._address)
+        self._orders: list[_Order] = []
         self._client = _connect(cluster, self._address, security, connect_timeout_s)
 
     def _run(self, job: EngineJob, outcome: "Future[Any]") -> "Future[Any]":
-        from costmodel.service._dask_worker import run_in_dask_process
-
         if self._client.status in _GONE:
             raise self._lost(job)
-        run = self._client.submit(
-            run_in_dask_process,
-            job.function,
-            job.arguments,
-            tuple(sorted(job.resources)),
-            job.timeout_s,
-            job.key,
-            key=f"{job.name}-{uuid.uuid4().hex}",  # as a job of that key may have failed before
-            resources=job.resources or None,
-            pure=False,
-        )
-        following = asyncio.run_coroutine_threadsafe(self._result(run), self._client.loop.asyncio_loop)
+        following = asyncio.run_coroutine_threadsafe(self._result(job), self._client.loop.asyncio_loop)
         # A run that nobody follows any more is one that Dask forgets, or does not begin.
         outcome.add_done_callback(lambda outcome: following.cancel() if outcome.cancelled() else None)
         return following
 
-    async def _result(self, run: "distributed.Future[Any]") -> Any:
-        """The result of a run, waited for in Dask's event loop, which fetches several at once."""
+    async def _result(self, job: EngineJob) -> Any:
+        """The result of a job, waited for in Dask's event loop, which fetches several at once."""
+        run = await self._placed(job)
         try:
             return await self._client.gather(run, asynchronous=True)
         finally:
             run.release()
+
+    def _placed(self, job: EngineJob) -> "asyncio.Future[distributed.Future[Any]]":
+        """Have a job sent to the scheduler, in one message with all that are to be sent at this moment."""
+        loop = asyncio.get_running_loop()
+        if not self._orders:
+            loop.call_soon(self._send_orders)
+        placed = loop.create_future()
+        self._orders.append((job, placed))
+        return placed
+
+    def _send_orders(self) -> None:
+        """Send jobs; those of each set of resources together, as Dask has it."""
+        by_resources: dict[tuple[tuple[str, float], ...], list[_Order]] = {}
+        for order in self._orders:
+            if not order[1].cancelled():
+                by_resources.setdefault(tuple(sorted(order[0].resources.items())), []).append(order)
+        self._orders.clear()
+        for resources, orders in by_resources.items():
+            try:
+                runs = self._send([job for job, _ in orders], dict(resources))
+            except Exception as error:  # noqa: BLE001 (it goes to whoever waits)
+                for _, placed in orders:
+                    placed.set_exception(error)
+            else:
+                for run, (_, placed) in zip(runs, orders, strict=True):
+                    placed.set_result(run)
+
+    def _send(
+        self, jobs: Sequence[EngineJob], resources: dict[str, float]
+    ) -> "list[distributed.Future[Any]]":
+        from costmodel.service._dask_worker import run_in_dask_process
+
+        runs: list[distributed.Future[Any]] = self._client.map(
+            run_in_dask_process,
+            [job.function for job in jobs],
+            [job.arguments for job in jobs],
+            [tuple(resources)] * len(jobs),
+            [job.timeout_s for job in jobs],
+            [job.key for job in jobs],
+            key=[f"{job.name}-{uuid.uuid4().hex}" for job in jobs],  # as one of that key may have failed
+            resources=resources or None,
+            pure=False,
+        )
+        return runs
 
     def _lost(self, job: EngineJob) -> EngineLostError:
         return EngineLostError(
