@@ -12,6 +12,7 @@ from costmodel.cli._options import (
     budgets_of,
     complete_workload,
     count_option,
+    number_option,
     output_option,
 )
 from costmodel.cli._output import print_line, print_table, resumable, write_json
@@ -200,6 +201,20 @@ def work(
             help="Measure on part of the GPU in parallel with other workers, instead of taking turns.",
         ),
     ] = False,
+    quota: Annotated[
+        float | None,
+        number_option(
+            "more than 0",
+            lambda hours: hours > 0,
+            metavar="HOURS",
+            help="Take no job of a submitter who had so many hours of workers in the last day.",
+            show_default="no limit",
+        ),
+    ] = None,
+    campaigns: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder in which campaigns may write.", show_default="anywhere"),
+    ] = None,
     json: JsonOption = None,
 ) -> None:
     """Run the tasks of jobs, one after the other. Several workers may share a store.
@@ -221,12 +236,13 @@ def work(
 
     with resumable():
         do(
-            _opened(store),
+            _opened(store, quota_s=None if quota is None else 3600 * quota),
             runner=runner,
             once=once,
             records=records,
             engine=engine,
             lanes=lanes,
+            campaigns=campaigns,
             on_slice=told,
         )
     print_line(f"No task is left to take; slices done: {len(done)}.")
@@ -326,10 +342,10 @@ def metrics(
     thread.join()
 
 
-def _opened(store: str, *, create: bool = True) -> "JobStore":
+def _opened(store: str, *, create: bool = True, quota_s: float | None = None) -> "JobStore":
     from costmodel.service._store import JobStore
 
-    return JobStore(store, create=create)
+    return JobStore(store, create=create, quota_s=quota_s)
 
 
 def _asked(targets: list[str]) -> "JobFile":

@@ -95,18 +95,23 @@ def _lately(task: TaskState) -> float:
 _FAIR_OVER_S = 86_400.0
 
 
-def list_jobs_in_order(connection: Connection, runner: str | None, now: float) -> list[Row[Any]]:
+def list_jobs_in_order(
+    connection: Connection, runner: str | None, quota_s: float | None, now: float
+) -> list[Row[Any]]:
     """The jobs that are not done, the one whose turn it is first.
 
     Args:
         connection: Of the database.
         runner: Only those that this measures; all if None.
+        quota_s: Only those of submitters who had fewer seconds of workers of late; all if None.
         now: Seconds since the epoch.
     """
     is_open = exists().where(TASKS.c.job == JOBS.c.id, TASKS.c.state == "open")
     wanted = [JOBS.c.cancelled_at.is_(None), is_open, *([] if runner is None else [JOBS.c.runner == runner])]
     jobs = connection.execute(select(JOBS).where(*wanted)).all()
     served = count_served_s(connection, now - _FAIR_OVER_S, now) if jobs else {}
+    if quota_s is not None:
+        jobs = [job for job in jobs if served.get(job.submitter, 0.0) < quota_s]
     return sorted(jobs, key=lambda job: (-job.priority, served.get(job.submitter, 0.0), job.id))
 
 

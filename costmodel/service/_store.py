@@ -51,6 +51,8 @@ class JobStore:
             ``postgresql://host/name`` (several machines, whose clocks agree within seconds).
         allowed_deaths: Number of workers that may die in a row on a task, before they measured anything,
             until the task fails.
+        quota_s: Seconds of workers that a submitter may have in a day; then the submitter's jobs wait. None
+            for no limit. It binds the workers that lease from this object.
         clock: Returns the time in seconds since the epoch.
         create: Create a missing database file.
 
@@ -75,10 +77,12 @@ class JobStore:
         place: str,
         *,
         allowed_deaths: int = 3,
+        quota_s: float | None = None,
         clock: Callable[[], float] = time.time,
         create: bool = True,
     ) -> None:
         self.place, self._allowed_deaths, self._clock = place, allowed_deaths, clock
+        self._quota_s = quota_s
         self._engine = open_database(place, create=create)
 
     def submit(self, job: Job, *, submitter: str | None = None, priority: int = 100) -> int:
@@ -159,7 +163,7 @@ class JobStore:
         """Lease the next task to this process; return None if there is none now.
 
         The order is: jobs of the highest priority; among them those of the submitter who had the least worker
-        time in the last day; of these the oldest job; and of its tasks the one that the job's rule chooses.
+        time in the last day, if that is within the quota; of these the oldest job; and of its tasks the one that the job's rule chooses.
 
         Args:
             runner: Take only jobs that are measured by this runner. Default: any.
@@ -240,7 +244,7 @@ class JobStore:
         """The task that is next, as a lease to claim."""
         now = self._clock()
         with self._reading() as connection:
-            jobs = list_jobs_in_order(connection, runner, now)
+            jobs = list_jobs_in_order(connection, runner, self._quota_s, now)
         for job in jobs:
             with self._changing() as connection:
                 settle(connection, job.id, self._allowed_deaths, now)

@@ -76,6 +76,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     records: Path | str = Path("out/jobs"),
     engine: Engine | str | None = None,
     lanes: bool = False,
+    campaigns: Path | str | None = None,
     on_slice: Callable[[Slice], None] = lambda _: None,
 ) -> int:
     """Work on the tasks of a store, until none is left (with ``once``) or indefinitely.
@@ -92,6 +93,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
             this machine, which are kept from one task to the next.
         lanes: Measure tuning tasks on a GPU alongside other workers, see ``costmodel.tune``. Default: the
             workers of a device take turns.
+        campaigns: Folder in which submitted campaigns may write, at any depth. Default: anywhere.
         on_slice: Called after each lease.
 
     Returns:
@@ -107,7 +109,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         check_not_open_to_all(Path(store.place))
     count, task = 0, MeteredStage("task", socket.gethostname())
     with closing(Building(engine)) as building, reporting(lambda: store.report_usage({task: Capacity(1)})):
-        means = _Means(Path(records), building, lanes)
+        means = _Means(Path(records), building, lanes, None if campaigns is None else Path(campaigns))
         while True:
             lease = store.lease(runner=runner)
             if lease is not None:
@@ -128,11 +130,19 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
 
 @dataclass(frozen=True)
 class _Means:
-    """What a worker works with: where records go, who builds, and whether it measures beside others."""
+    """What a worker works with.
+
+    Attributes:
+        records: Where records of tuning tasks go.
+        building: Who builds.
+        lanes: Whether it measures beside others.
+        campaigns: Where campaigns may write; None for anywhere.
+    """
 
     records: Path
     building: "Building"
     lanes: bool
+    campaigns: Path | None
 
 
 def _worked(store: JobStore, lease: Lease, means: _Means) -> Slice:
@@ -181,7 +191,7 @@ def _done(
     """Do a task as far as a lease says."""
     task = job.tasks[lease.position]
     if isinstance(task, CampaignTask):
-        return _collected(task, means.building.engine(), made)
+        return _collected(task, means, made)
     return _tuned(store, job, task, lease, means, made)
 
 
@@ -236,7 +246,8 @@ def _place(job: Job, lease: Lease, means: _Means) -> Place:
     return Gpu(records, kernels, engine, means.lanes, kept)
 
 
-def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) -> TaskProgress:
+def _collected(task: CampaignTask, means: _Means, made: Callable[[Any], None]) -> TaskProgress:
+    _check_is_within(Path(task.out), means.campaigns)
     store = CampaignFolder(Path(task.out)).store
     _check_is_of_campaigns(Path(task.out))
     earlier = iter(range(sum(1 for _ in read_records(store)) if exists(store) else 0))
@@ -245,8 +256,21 @@ def _collected(task: CampaignTask, engine: Engine, made: Callable[[Any], None]) 
         if next(earlier, None) is None:  # those of earlier leases come first
             made(measurement)
 
-    found = collect(task.campaign, task.out, engine=engine, on_measurement=tell)
+    found = collect(task.campaign, task.out, engine=means.building.engine(), on_measurement=tell)
     return TaskProgress(found.stored, Answer((found.measured_on, found.sentence)), is_done=found.finished)
+
+
+def _check_is_within(folder: Path, root: Path | None) -> None:
+    """Check that a submitter names a folder in which this worker lets campaigns write, links followed.
+
+    Raises:
+        CostModelError: It is none.
+    """
+    if root is not None and not folder.resolve().is_relative_to(root.resolve()):
+        raise CostModelError(
+            f"A campaign for this worker must write to a folder in {root}, but asks for {folder}. Submit it "
+            "with another `--out`."
+        )
 
 
 def _check_is_of_campaigns(folder: Path) -> None:

@@ -38,8 +38,8 @@ def main() -> None:
     small = [NOTHING] * args.jobs
     large = [(bytes.__add__, bytes(args.large_bytes), b"")] * args.large_jobs
     rows = []
-    for name, opened in OPENED.items():
-        with opened(args.workers) as run_all:
+    for name in args.only or OPENED:
+        with OPENED[name](args.workers) as run_all:
             run_all(small[: 10 * args.workers])  # processes start
             row = {"engine": name}
             for column, jobs in (("ms_a_job", small), ("ms_a_large_job", large)):
@@ -55,6 +55,7 @@ def main() -> None:
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=tuple(OPENED), help="engines to time; all unless named")
     parser.add_argument("--workers", type=int, help="processes that run jobs")
     parser.add_argument("--jobs", type=int, help="jobs that do nothing, submitted at once")
     parser.add_argument("--large-jobs", type=int, help="jobs with large arguments, and jobs one by one")

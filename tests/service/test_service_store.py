@@ -144,6 +144,23 @@ def test_what_was_served_the_day_before_does_not_count(store, clock):
     assert store.lease().job == again
 
 
+def test_who_had_the_quota_of_a_day_waits(tmp_path, clock):
+    place = str(tmp_path / "jobs.db")
+    bound, free = JobStore(place, clock=clock, quota_s=50.0), JobStore(place, clock=clock)
+    first = bound.submit(job(trials=4), submitter="ann")
+    lease = bound.lease()
+    clock.now_s += 60.0
+    bound.end(lease, progress(4))
+    urgent = bound.submit(job(*NAMES), submitter="ann", priority=200)
+    assert bound.lease() is None
+    other = bound.submit(job(trials=4), submitter="bob")
+    assert bound.lease().job == other
+    assert free.lease().job == urgent  # a worker without the quota
+    clock.now_s += 100_000.0
+    assert bound.lease().job == urgent
+    assert first != urgent
+
+
 def test_a_worker_takes_only_what_it_can_measure(store):
     cpu = store.submit(job(runner="cpu"))
     assert store.lease(runner="cuda") is None

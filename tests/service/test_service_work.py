@@ -51,6 +51,32 @@ def test_a_campaign_writes_to_no_folder_of_other_files(tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
 
 
+def test_a_campaign_writes_where_the_worker_lets_it(tmp_path):
+    (tmp_path / "campaigns").mkdir()
+    (tmp_path / "campaigns" / "link").symlink_to(tmp_path)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    for out in ("elsewhere", "campaigns/../elsewhere", "campaigns/link/elsewhere", "campaigns-too"):
+        id_ = store.submit(JobFile(campaign="cpu-quick", out=str(tmp_path / out)).job())
+        assert work(store, once=True, campaigns=tmp_path / "campaigns") == 1
+        (task,) = store.show(id_).tasks
+        assert (task.state, "must write to a folder in" in task.error) == ("failed", True)
+        assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_campaign_may_write_below_the_folder_of_campaigns(tmp_path, monkeypatch):
+    asked = []
+
+    def collect(campaign, out, *, engine, on_measurement):
+        asked.append(out)
+        raise CostModelError("That will do.")
+
+    monkeypatch.setattr("costmodel.service._work.collect", collect)
+    store, out = JobStore(str(tmp_path / "jobs.db")), str(tmp_path / "campaigns" / "mine" / "first")
+    store.submit(JobFile(campaign="cpu-quick", out=out).job())
+    work(store, once=True, campaigns=tmp_path / "campaigns")
+    assert asked == [out]
+
+
 def test_a_job_finds_what_tune_finds(tmp_path, replayed):
     store = JobStore(str(tmp_path / "jobs.db"))
     settings = TuneSettings(replay=replayed, learn_from="nothing")
