@@ -163,7 +163,8 @@ class JobStore:
         """Lease the next task to this process; return None if there is none now.
 
         The order is: jobs of the highest priority; among them those of the submitter who had the least worker
-        time in the last day, if that is within the quota; of these the oldest job; and of its tasks the one that the job's rule chooses.
+        time in the last day, and less than the quota; of these the oldest job; and of its tasks the one that
+        the job's rule chooses.
 
         Args:
             runner: Take only jobs that are measured by this runner. Default: any.
