@@ -209,7 +209,7 @@ def _train_on_many(data: Dataset, seed: int) -> Model:
     def make(columns: Sequence[Column]) -> TransferModel:
         model = make_model(name, columns, seed)
         assert isinstance(model, Conformal)
-        model.folds, model.rows = _FOLDS, _FOLD_ROWS
+        model.folds, model.rows, model.large_rehearsals = _FOLDS, _FOLD_ROWS, model.rehearsals
         return model
 
     model = train(data, make, seed=seed)

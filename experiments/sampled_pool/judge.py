@@ -63,6 +63,7 @@ class Recipe:
         seeds: Fits that differ by seed.
         folds: Of a learner with intervals, folds to calibrate on; None for as many as it has by default.
         rows: Of such a learner, rows that a fold learns from, likewise.
+        large_rehearsals: Of such a learner, large tasks that measurements are rehearsed on, likewise.
         parts: Parts of the pool to learn from.
     """
 
@@ -71,6 +72,7 @@ class Recipe:
     seeds: int = 1
     folds: int | None = None
     rows: int | None = None
+    large_rehearsals: int | None = None
     parts: Sequence[str] = ("learn",)
 
     def fitted(self, seed: int, kept: Path | None) -> Model:
@@ -92,7 +94,8 @@ class Recipe:
     @property
     def _settings(self) -> dict[str, int]:
         """Settings of intervals that are not the default."""
-        asked = {"folds": self.folds, "rows": self.rows}
+        names = ("folds", "rows", "large_rehearsals")
+        asked = {name: getattr(self, name) for name in names}
         return {name: value for name, value in asked.items() if value is not None}
 
     def _id(self, seed: int) -> str:

@@ -319,6 +319,31 @@ def test_what_is_rehearsed_is_a_search_that_measures_the_best_scores() -> None:
         np.testing.assert_allclose(found.scores, off / predictor.std(X[left]))
 
 
+def test_large_tasks_are_rehearsed_beside_those_at_random() -> None:
+    tasks = np.repeat(np.arange(12), [40, 33, 50, *[32] * 9])
+    plain = Conformal(Residual(RidgeLearner()), (0,), rehearsals=4)
+    both = Conformal(Residual(RidgeLearner()), (0,), rehearsals=4, large_rehearsals=2)
+    (some, none), (again, large) = plain._tasks_to_rehearse(tasks), both._tasks_to_rehearse(tasks)
+    assert len(set(some)) == 4
+    assert list(some) == list(again)
+    assert not none.size
+    assert len(set(large)) == 2
+    assert set(large) < {0, 1, 2}
+
+
+def test_intervals_after_measurements_are_those_of_both_rehearsals() -> None:
+    X, y, tasks = noisy_rows(12, 3)
+    tasks = np.where(tasks < 6, tasks // 2, tasks)
+    found = [
+        Conformal(
+            Residual(RidgeLearner()), (0,), level=0.5, folds=3, rehearsals=12, large_rehearsals=large
+        ).fit(X, y, tasks)
+        for large in (0, 12)
+    ]
+    assert not np.array_equal(found[0].shots_.quantiles_, found[1].shots_.quantiles_)
+    np.testing.assert_array_equal(found[0].predict(X).low_s, found[1].predict(X).low_s)
+
+
 def test_quantiles_by_shots_lie_between_those_rehearsed() -> None:
     few = Rehearsed(1, np.linspace(-4, 4, 1001))
     many = Rehearsed(16, np.linspace(-1, 1, 1001))

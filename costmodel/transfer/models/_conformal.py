@@ -29,6 +29,8 @@ _STD_PENALTY = 0.3
 # in its units become too wide for the final one.
 _STD_FOLDS = 20
 _STD_ROWS = 30_000
+# Configs of a task above which it is large: after the sixteen measurements of a usual search most are left.
+_LARGE = 32
 
 
 @register()
@@ -64,6 +66,8 @@ class Conformal(StorableModel):
             groups less, and their larger residuals cover 0.5% more than the level.
         rows: Rows that a fold's model learns from; as many are drawn if there are more.
         rehearsals: Tasks to rehearse adaptation on.
+        large_rehearsals: Further tasks to rehearse it on, of those with more than 32 configs: in a task of
+            few, what measurements leave over was ranked last, and of many, intervals become too narrow.
         seed: Seed of folds and rehearsals.
 
     Raises:
@@ -82,6 +86,7 @@ class Conformal(StorableModel):
         folds: int = 10,
         rows: int = 60_000,
         rehearsals: int = 240,
+        large_rehearsals: int = 0,
         seed: int = 0,
     ) -> None:
         self.model = model
@@ -93,6 +98,7 @@ class Conformal(StorableModel):
         self.folds = folds
         self.rows = rows
         self.rehearsals = rehearsals
+        self.large_rehearsals = large_rehearsals
         self.seed = seed
 
     @classmethod
@@ -190,7 +196,7 @@ class Conformal(StorableModel):
         self, X: FloatArray, y: FloatArray, task_ids: TaskIds, folds: Codes
     ) -> tuple[FloatArray, list[Rehearsed]]:
         """``(n,)`` residuals of the rows left out, not finite for failures, and rehearsals on their tasks."""
-        tasks = np.random.default_rng(self.seed).permutation(np.unique(task_ids))[: self.rehearsals]
+        drawn = self._tasks_to_rehearse(task_ids)
         residual = np.full(len(y), np.nan)
         rehearsed: list[Rehearsed] = []
         for fold in np.unique(folds):
@@ -203,9 +209,17 @@ class Conformal(StorableModel):
             predicted = self.model.predict(X[out]).latency_s
             if predicted is not None:
                 residual[out] = np.log(y[out] / predicted)
-            at = out & np.isin(task_ids, tasks)
-            rehearsed += rehearse(self.model, X[at], y[at], task_ids[at])
+            for tasks in drawn:
+                at = out & np.isin(task_ids, tasks)
+                rehearsed += rehearse(self.model, X[at], y[at], task_ids[at])
         return residual, rehearsed
+
+    def _tasks_to_rehearse(self, task_ids: TaskIds) -> tuple[TaskIds, TaskIds]:
+        """Tasks at random, and large ones at random; a task of both is rehearsed, and counts, twice."""
+        names, sizes = np.unique(task_ids, return_counts=True)
+        some = np.random.default_rng(self.seed).permutation(names)[: self.rehearsals]
+        large = np.random.default_rng(self.seed).permutation(names[sizes > _LARGE])[: self.large_rehearsals]
+        return some, large
 
     def _fit_zero_shot(self, X: FloatArray, residual: FloatArray, groups: Codes) -> None:
         std = np.ones(len(X))
