@@ -49,7 +49,7 @@ test-faults: .venv/dev.stamp ## Run the tests that kill, hang and interrupt work
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m faults
 
 test-rehearsals: .venv/dev.stamp ## Run the experiments on this CPU, at a reduced size
-	$(BIN)/python -m pytest tests/experiments -m rehearsal
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/experiments -m rehearsal
 
 test-notebooks: .venv/notebooks.stamp ## Run and check the notebooks (four minutes)
 	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
@@ -58,13 +58,13 @@ test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the Kernel Tuner
 	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py tests/experiments/test_kernel_tuner.py
 
 test-torch: .venv/torch.stamp ## Run the tests that need torch, which the other targets skip
-	$(BIN)/python -m pytest -m torch
+	$(BIN)/python -m pytest -n auto --dist loadfile -m torch
 
 test-inductor: .venv/torch.stamp ## Run the tests of the plug-in for torch.compile (half a minute, no GPU)
 	$(BIN)/python -m pytest -m torch tests/integrations/test_integrations_inductor.py
 
 test-triton: .venv/triton.stamp ## Run the tests of Triton kernels (installs a 300 MB compiler; needs no GPU)
-	$(BIN)/python -m pytest -n auto --dist loadfile -m triton
+	$(BIN)/python -m pytest -n auto --dist worksteal -m triton
 
 test-ray: .venv/ray.stamp ## Run the tests of the Ray engine (installs 80 MB; one minute)
 	$(BIN)/python -m pytest -m ray tests/service

@@ -7,6 +7,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,20 +163,22 @@ def test_settings_that_ship_are_found_by_name_where_nothing_lies_there(
     assert find_config(Path("cpu-quick")) == Path("cpu-quick")
 
 
-def wheel_holds(project: Path) -> dict[str, str]:
-    """What the wheel of a project takes from where."""
+def wheel_of(project: Path) -> dict[str, Any]:
+    """What the project's file says of its wheel."""
     build = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    included: dict[str, str] = build["targets"]["wheel"]["force-include"]
-    return included
+    found: dict[str, Any] = build["targets"]["wheel"]
+    return found
 
 
 def test_each_dataset_is_in_one_of_two_wheels_and_found_there() -> None:
     root = Path(__file__).parents[1]
-    package, larger = wheel_holds(root), wheel_holds(root / "datasets")
-    assert package.pop("configs") == "costmodel/_configs"
-    assert all(package[f"datasets/{name}"] == f"costmodel/_datasets/{name}" for name in names(package))
-    assert all(larger[name] == f"{LARGER_DATASETS}/{name}" for name in names(larger))
-    in_wheels = sorted([*names(package), *names(larger)])
+    package, larger = wheel_of(root), wheel_of(root / "datasets")["force-include"]
+    assert package["sources"] == {"configs": "costmodel/_configs", "datasets": "costmodel/_datasets"}
+    assert all(larger[name] == f"{LARGER_DATASETS}/{name}" for name in larger)
+    shipped = [
+        path.removeprefix("datasets/") for path in package["only-include"] if path.startswith("datasets/")
+    ]
+    in_wheels = sorted([*shipped, *larger])
     folders = {folder.parent.name for folder in (root / "datasets").glob("*/README.md")}
     # Traces are for experiments and pages of the documentation; nothing loads them by name.
     assert in_wheels == sorted(folders - {"traces"})
@@ -188,11 +191,6 @@ def test_both_distributions_have_one_version() -> None:
         for place in (root, root / "datasets")
     ]
     assert versions[0] == versions[1]
-
-
-def names(held: dict[str, str]) -> list[str]:
-    """Names of datasets that a wheel holds."""
-    return [Path(place).name for place in held]
 
 
 def test_a_dataset_of_the_larger_distribution_is_found(

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zlib
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_all_that_names_the_version_names_the_same() -> None:
     pages = [(ROOT / page).read_text() for page in ("CHANGELOG.md", "docs/release-notes.md")]
     newest = [re.search(r"^## (\d.*)$", page, re.MULTILINE) for page in pages]
     assert [data, *(found and found[1] for found in (cited, *newest))] == [expected] * 4
+
+
+def test_the_distribution_is_small() -> None:
+    """Under 10 MB as a wheel, which compresses each file like this."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    left_out = {path for pattern in (*wheel["exclude"], "**/__pycache__/*") for path in ROOT.glob(pattern)}
+    files = [path for name in wheel["only-include"] for path in (ROOT / name).rglob("*") if path.is_file()]
+    size = sum(len(zlib.compress(path.read_bytes())) for path in files if path not in left_out)
+    assert 5_000_000 < size < 9_900_000
 
 
 @pytest.mark.parametrize("extra", ["tvm", "cuda", "triton"])
