@@ -146,14 +146,15 @@ class PriorKnowledge:
     seed: int
     on_whole: Sequence[Measurement] = ()
 
-    def known_of(self, space: SearchSpace, *, is_only: bool) -> Knowledge:
+    def known_of(self, space: SearchSpace, *, is_only: bool, is_staged: bool) -> Knowledge:
         """Return what is known of the kernels of a space.
 
         Args:
             space: The space.
             is_only: Whether no other is searched: then a model that is given must know its kernels.
+            is_staged: Whether more is compiled than measured; if not, no model of that is read.
         """
-        compiled = self._known_of_compiled(space)
+        compiled = self._known_of_compiled(space) if is_staged else None
         return replace(self._known_of(space, is_only), on_whole=self.on_whole, compiled=compiled)
 
     def _known_of_compiled(self, space: SearchSpace) -> Knowledge | None:

@@ -176,8 +176,9 @@ class Prior:
             them.
         keep_twins_apart: In a replay, also learn this workload from near-twins of the device.
         compiled: Trained model, or its file, that reads what a compiler made of kernels, and chooses among
-            those that were compiled. It is used on devices of the architectures that it learned from. None
-            for that of ``pretrain``, on a GPU and for workloads that were not measured.
+            those that were compiled, where these are more than are measured (see ``SearchSettings``). It is
+            used on devices of the architectures that it learned from. None for that of ``pretrain``, on a GPU
+            and for workloads that were not measured.
 
     Raises:
         CostModelError: Both a model and a history are given.

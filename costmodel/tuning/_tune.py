@@ -153,7 +153,10 @@ def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
         _on_whole(runner, asked, platforms),
     )
     is_only = len(names) == 1
-    told = {name: known.known_of(space, is_only=is_only) for name, space in spaces.items()}
+    is_staged = _per_trial(request, runner) > 1
+    told = {
+        name: known.known_of(space, is_only=is_only, is_staged=is_staged) for name, space in spaces.items()
+    }
     samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
     known_best = known.best_recorded(spaces.values(), platforms)
     on_whole = [each for name, space in spaces.items() for each in _best_on_whole(request, space, told[name])]
@@ -199,7 +202,7 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     runner can tell what became of them.
     """
     sampler = _sampler(request, space, known)
-    per_trial = request.settings.compiled_per_trial or compiled_per_trial(runner.in_flight, request.trials)
+    per_trial = _per_trial(request, runner)
     if known.compiled is None or per_trial <= 1:
         return sampler
     compiled = CompiledSpace(space, runner.machine_code)
@@ -208,6 +211,11 @@ def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: 
     with Progress("compiling", 1):
         staged = _sampler(request, compiled, replace(known.compiled, facts=facts), make)
     return staged if compiled.built else sampler
+
+
+def _per_trial(request: _Request, runner: Runner) -> int:
+    """How many candidates are compiled for each that is measured."""
+    return request.settings.compiled_per_trial or compiled_per_trial(runner.in_flight, request.trials)
 
 
 def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform]) -> list[Measurement]:

@@ -139,3 +139,11 @@ def test_what_ships_has_a_model_of_compiled_kernels(folder, landscape, monkeypat
     compiled = ships.compiled_model()
     assert any(name.startswith("compiled/") for name in compiled.metadata.columns)
     assert not any(name.startswith("compiled/") for name in ships.model().metadata.columns)
+
+
+def test_where_no_more_is_compiled_than_measured_no_model_of_it_is_read(folder, models, tmp_path):
+    """A file that is no model would be refused."""
+    prior = Prior(model=models[0], compiled=tmp_path / "none.costmodel")
+    search = SearchSettings(compiled_per_trial=1)
+    found = costmodel.tune(NEW, sms=SMS, trials=2, on=Replay(folder), prior=prior, search=search)
+    assert found.trials == tuned(folder, models, compiled_per_trial=1).trials
