@@ -42,6 +42,7 @@ def test_kills_of_a_builder_and_a_worker_lose_nothing(
     found = demo.demonstrate(database, tmp_path, workloads, trials=3)
     assert (found.measured, found.lost, found.twice, found.deaths) == (6, 0, 0, 1)
     assert found.before >= 1
+    assert found.by_rank == 0
     assert [name for name, sentence in found.jobs.items() if sentence.startswith("Run ")] == list(workloads)
 
 

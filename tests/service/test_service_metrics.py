@@ -1,12 +1,15 @@
 """What Prometheus reads of a store, over HTTP."""
 
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
 from costmodel.collector._meter import Meter, MeteredStage, Tally
 from costmodel.errors import CostModelError
@@ -19,6 +22,7 @@ from costmodel.service._usage import Capacity
 pytestmark = pytest.mark.white_box
 
 pytest.importorskip("prometheus_client")
+ALERTS = Path(__file__).parents[2] / "configs" / "service" / "alerts.yaml"
 NAMES = ("matmul-m16-n1024-k1024", "matmul-m64-n64-k64")
 Scrape = Callable[[], dict[str, float]]
 
@@ -75,6 +79,23 @@ def test_each_scrape_tells_how_busy_stages_are(
     found = scraped()
     assert [found[f"costmodel_stage_{name} host build"] for name in ("places", "waiting")] == [2, 5]
     assert found["costmodel_stage_busy_ratio host build"] == pytest.approx(0.75)
+
+
+def test_alerts_are_about_what_is_served(
+    place: str, scraped: Scrape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Meter()
+    counts._done |= {MeteredStage(name, "host"): Tally(1, 1.0) for name in ("build", "device")}
+    monkeypatch.setattr("costmodel.service._usage.METER", counts)
+    JobStore(place).report_usage()
+    served = scraped()
+    (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
+    for rule in group["rules"]:
+        assert set(rule) <= {"alert", "expr", "for", "annotations"}
+        selected = re.findall(r'(costmodel_\w+)(?:\{\w+="(\w+)"\})?', rule["expr"])
+        assert selected
+        for name, label in selected:
+            assert any({name, label} - {""} <= set(sample.split()) for sample in served), (name, label)
 
 
 def test_a_task_that_a_worker_has_is_held(place: str, scraped: Scrape) -> None:
