@@ -45,6 +45,7 @@ MOST_LINE = 64 * 2**20
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\0"
+_SQLITE_HEAD = 100  # bytes
 # JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
 _MOST_RATIO = 200
 _MOST_UNASKED = 256 * 2**20  # bytes, whatever the ratio
@@ -178,18 +179,30 @@ def open_sqlite(path: Path) -> "Iterator[sqlite3.Connection | None]":
 
     Raises:
         OSError: As ``open_file``.
+        ValueError: Its end is missing, of which SQLite reads a last page as if it were empty.
     """
     import sqlite3
 
     with open_file(path) as file:
-        is_one = file.read(len(_SQLITE)) == _SQLITE
-    if not is_one:
+        head = file.read(_SQLITE_HEAD)
+    if not head.startswith(_SQLITE):
         yield None
         return
+    if path.stat().st_size < _size_told(head):
+        raise ValueError(f"it should have {_size_told(head):,} bytes, but its end is missing")
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
         connection.text_factory = lambda text: text.decode("utf-8", "replace")
         connection.execute("PRAGMA trusted_schema=OFF")
         yield connection
+
+
+def _size_told(head: bytes) -> int:
+    """Bytes of a database by its header (https://sqlite.org/fileformat.html, 1.3); 0 if it does not tell."""
+    if len(head) < _SQLITE_HEAD:
+        return _SQLITE_HEAD
+    page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
+    is_valid = head[24:28] == head[92:96]
+    return (1 << 16 if page == 1 else page) * pages if is_valid else 0
 
 
 def detect(path: Path | str) -> FileFormat | None:

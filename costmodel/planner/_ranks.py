@@ -24,12 +24,13 @@ from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._kernel_time import find_collectives
 from costmodel.planner.whatif._transform import select_tasks
+from costmodel.reading import detect
 
 T = TypeVar("T")
 
 ARRIVAL = "(arrives at a collective)"
-# Files of a folder that can be traces.
-_TRACES = ("*.json", "*.json.gz")
+# Formats of files that can be traces, beside all JSON: one that is damaged is not passed over.
+_TRACES = ("chrome-trace", "profiler-database", "nsys", "rocprof")
 _POINT_TO_POINT = "sendrecv"
 
 
@@ -37,17 +38,18 @@ def read_ranks(folder: Path, within: str = "") -> RecordedGraph:
     """Read a folder of traces, one of each rank, as one graph; see ``merge_ranks``.
 
     Args:
-        folder: Folder with files written by ``torch.profiler.profile.export_chrome_trace``.
+        folder: Folder with a file of each rank, of any profiler that ``read_kineto`` reads; files of other
+            formats are passed over.
         within: Annotation of the part of each trace to read.
 
     Raises:
         CostModelError: If there are fewer than two traces, one cannot be read, or two are of one rank.
     """
-    files = sorted({file for pattern in _TRACES for file in folder.glob(pattern)})
+    files = sorted(filter(_can_be_trace, folder.iterdir()))
     if len(files) < 2:
         raise CostModelError(
-            f"A folder of ranks must hold a trace (.json or .json.gz) of each of them, but {folder} has "
-            f"{len(files)}. Give the file of a trace, also of JAX or in a database, to plan a single process."
+            f"A folder of ranks must hold a trace of each of them, but {folder} has {len(files)}. Give the "
+            "file of a trace to plan a single process."
         )
     recordings = [read_kineto(file, within) for file in files]
     told = Counter(each.rank for each in recordings if each.rank is not None)
@@ -60,6 +62,15 @@ def read_ranks(folder: Path, within: str = "") -> RecordedGraph:
     if len(told) < len(files):  # some do not say it: in the order of their names
         recordings = [replace(each, rank=rank) for rank, each in enumerate(recordings)]
     return merge_ranks(recordings)
+
+
+def _can_be_trace(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    if file.name.endswith((".json", ".json.gz")):
+        return True
+    found = detect(file)
+    return found is not None and found.key in _TRACES
 
 
 def merge_ranks(recordings: Sequence[RecordedGraph]) -> RecordedGraph:

@@ -99,6 +99,29 @@ def test_a_damaged_database_is_refused_in_a_sentence(tmp_path: Path, name: str) 
         plan(path)
 
 
+@pytest.mark.parametrize("name", ["report.sqlite", "trace.rpd", "results.db"])
+def test_a_database_whose_end_is_missing_is_refused(tmp_path: Path, name: str) -> None:
+    """SQLite reads a last page that is not all there as if nothing were in it."""
+    path = WITH_HOST[name](tmp_path / name)
+    whole = path.read_bytes()
+    for lost in (1, 700, len(whole) - 20):
+        path.write_bytes(whole[:-lost])
+        with pytest.raises(CostModelError, match="its end is missing"):
+            plan(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [*WITH_HOST.items(), ("kernels_kernel_trace.csv", files.write_rocprofv3)]
+)
+def test_a_folder_may_have_ranks_of_any_profiler(tmp_path: Path, name: str, write: Write) -> None:
+    for rank in range(2):
+        (tmp_path / f"rank{rank}").mkdir()
+        write(tmp_path / f"rank{rank}" / name).rename(tmp_path / f"{rank}_{name}")
+    (tmp_path / "notes.txt").write_text("of two nodes")
+    ranks = {each.rank for each in plan(tmp_path).before.graph.resources}
+    assert ranks == {0, 1}
+
+
 def test_values_of_any_type_are_counted(tmp_path: Path) -> None:
     path = files.write_nsys(tmp_path / "report.sqlite")
     connection = sqlite3.connect(path)
