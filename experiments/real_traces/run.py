@@ -65,9 +65,9 @@ def replays(traces: Traces) -> pd.DataFrame:
     """Each trace replayed without a change, beside its measured times."""
     rows = []
     for row in traces.rows:
-        if row["error"] or not row["traced_wall_s"]:
-            continue
         name = row["network"], row["variant"]
+        if not traces.is_traced(*name):
+            continue
         recorded = traces.graph(*name)
         timeline = replay(recorded.graph)
         found = {"network": name[0], "variant": name[1], "tasks": len(recorded.graph)}
@@ -85,6 +85,8 @@ def predictions(traces: Traces) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     """What each change was predicted to take beside the variant that was measured; and what was refused."""
     rows, refused = [], []
     for case in cases(traces.networks(), traces.gap_s):
+        if not traces.is_traced(case.network, case.base):
+            continue
         base, target = (traces.measured_s(case.network, each) for each in (case.base, case.target))
         traced = traces.graph(case.network, case.base).graph
         graph = without_profiler(traced, base, usual_host_share=traces.host_share)

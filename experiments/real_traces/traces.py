@@ -31,6 +31,10 @@ class Traces:
         self.graph = cache(self._graph)
         self.gap_s = cache(self._gap_s)
 
+    def is_traced(self, network: str, variant: str) -> bool:
+        """Whether the archive has a trace of a variant."""
+        return f"{network}/{variant}.json" in self._archive.namelist()
+
     def networks(self) -> list[dict[str, Any]]:
         """Rows of networks."""
         return [row for row in self.rows if row["network"] not in LOOPS]
@@ -65,7 +69,8 @@ class Traces:
         """Seconds between kernels of a CUDA graph, as those of other networks have them: the median."""
         found = []
         for row in self.networks():
-            if row["graph"] and not row["error"] and row["network"] != network:
+            is_traced = self.is_traced(row["network"], row["variant"])
+            if row["graph"] and is_traced and row["network"] != network:
                 graph = self.graph(row["network"], row["variant"]).graph
                 durations = graph.durations_s[graph.on_device]
                 found.append((float(np.median(row["event_s"])) - durations.sum()) / len(durations))

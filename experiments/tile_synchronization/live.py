@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +34,22 @@ def main() -> None:
     rows, sms = found["rows"], found["about"]["sms"]
     for row in rows:
         row["simulated"] = {policy: simulated(row, policy, found["kernels"], sms) for policy in POLICIES}
+    measured = 100 * np.array([saved(row) for row in rows])
     result: dict[str, Any] = {"about": found["about"], "repeat": repeat(rows)}
     for name, learned_from in WAYS.items():
         laws = {key(row): learn([other for other in rows if learned_from(other, row)]) for row in rows}
-        predicted = [
-            [laws[key(row)].saving(row["simulated"][policy], policy) for policy in POLICIES] for row in rows
-        ]
+        predicted = 100 * np.array(
+            [[laws[key(row)].saving(row["simulated"][policy], policy) for policy in POLICIES] for row in rows]
+        )
         result[name] = {
-            length: scores(100 * np.array(predicted)[of], 100 * np.array([saved(row) for row in rows])[of])
+            f"{length} products": scores(predicted[of], measured[of])
             for length in sorted({len(row["grids"]) for row in rows})
             if (of := [len(row["grids"]) == length for row in rows])
         }
-        result[name]["law"] = asdict(next(iter(laws.values())))
-        for length, figures in result[name].items():
-            print(f"{name}, {length}: {figures}")
+        result[name]["all"] = scores(predicted, measured)
+        result[name]["row alone"] = scores(predicted[:, :1], measured[:, :1])
+        for group, figures in result[name].items():
+            print(f"{name}, {group}: { {key: round(value, 2) for key, value in figures.items()} }")
     if args.json:
         write_json(args.json, result)
 
@@ -56,13 +58,19 @@ def key(row: Row) -> tuple[Any, ...]:
     return (row["tokens"], *row["widths"], *row["tile"].values())
 
 
+def is_other_width(other: Row, row: Row) -> bool:
+    """Whether a row is of the same kernel, whose blocks a policy slows down alike, and of other products."""
+    return bool(other["tile"] == row["tile"] and other["widths"][:2] != row["widths"][:2])
+
+
 # Rows that a prediction of a row may know.
 WAYS: dict[str, Callable[[Row, Row], bool]] = {
     "the simulation alone": lambda other, row: False,
-    "learned from other widths": lambda other, row: other["widths"][:2] != row["widths"][:2],
+    "learned from other widths": is_other_width,
     "learned from chains of two of other widths": lambda other, row: (
-        len(other["grids"]) == 2 and other["widths"][:2] != row["widths"][:2]
+        len(other["grids"]) == 2 and is_other_width(other, row)
     ),
+    "learned from both tiles": lambda other, row: other["widths"][:2] != row["widths"][:2],
 }
 
 
@@ -116,7 +124,7 @@ def repeat(rows: Sequence[Row]) -> dict[str, float]:
 
 def best_policies(savings: Sequence[float]) -> set[str]:
     """Policies within a tie of the best; the stream saves nothing."""
-    known = {"stream": 0.0, **dict(zip(POLICIES, savings, strict=True))}
+    known = {"stream": 0.0, **dict(zip(POLICIES, savings, strict=False))}
     most = max(known.values())
     return {name for name, saving in known.items() if saving >= most - TIE}
 
