@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -224,7 +224,7 @@ def _device_names(named: list[str] | None) -> list[str]:
 
 
 def _print_devices(
-    workload: str, names: Sequence[str], predict: Callable[[str], dict[Hashable, Any]], json: Path | None
+    workload: str, names: Sequence[str], predict: Callable[[str], Mapping[Any, Any]], json: Path | None
 ) -> None:
     """Print a row for each device: what is fastest there, its interval, or why there is no prediction.
 
@@ -237,7 +237,7 @@ def _print_devices(
     found: list[dict[str, Any]] = []
     for name in names:
         try:
-            told = predict(name)
+            told: Mapping[Any, Any] = predict(name)
         except CostModelError as error:
             told = {"note": str(error)}
         row = {each: told.get(each) for each in ("latency_s", "low_s", "high_s", "note")}
@@ -259,13 +259,13 @@ def _print_devices(
     write_json(json, {"workload": workload, "devices": found})
 
 
-def _fastest_call(workload: str, name: str) -> dict[Hashable, Any]:
+def _fastest_call(workload: str, name: str) -> dict[str, Any]:
     """What a call takes on a device in the fastest framework."""
     from costmodel.records._workload import Workload
     from costmodel.transfer.prediction._calls import predict_call
     from costmodel.transfer.prediction._devices import device_named
 
-    return dict(predict_call(Workload.parse(workload), device_named(name, ()))[0]._asdict())
+    return predict_call(Workload.parse(workload), device_named(name, ()))[0]._asdict()
 
 
 def _is_missing(value: Any) -> bool:

@@ -12,12 +12,12 @@ import pandas as pd
 import xgboost
 
 sys.path.append(str(Path(__file__).parents[1]))
+from collectives import COLLECTIVES, load_collectives
 from kit.results import markdown_table, rounded, say
 from options import parse_options
 from study import OTHER_VENDOR, SETTINGS, Positions, Rows, add_options, fit_model, known_to
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.sources._base import find_named_device
 from costmodel.files import write_json
 from costmodel.records._platform import Device
 from costmodel.transfer._call_latency import CallModel
@@ -38,25 +38,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         for seed in range(args.seeds)
         for row in judge_kind(kind, args.each, args.trees, args.draws, seed)
     ]
+    keys = ["kind", "method", "generation"]
+    over_seeds = pd.DataFrame(found).groupby(keys, sort=False)
+    told = over_seeds[["error", "covered"]].mean().join(over_seeds["error"].std().rename("seeds_apart"))
+    rows = told.astype(object).where(told.notna(), None).reset_index()
     if args.out:
-        write_json(args.out, [{k: rounded(v) for k, v in row.items()} for row in found])
-    for kind, rows in pd.DataFrame(found).groupby("kind", sort=False):
-        order = [rows[name].drop_duplicates() for name in ("method", "generation")]
-        cells = rows.groupby(["method", "generation"]).apply(_cell, include_groups=False)
-        wide = cells.unstack().reindex(index=order[0], columns=order[1]).fillna("")
+        write_json(args.out, [rounded(row, 4) for row in rows.to_dict("records")])
+    for kind, part in rows.groupby("kind", sort=False):
+        order = [part[name].drop_duplicates() for name in ("method", "generation")]
+        cells = part.assign(cell=[_cell(*each) for each in zip(part["error"], part["covered"], strict=True)])
+        wide = cells.pivot(index="method", columns="generation", values="cell")
+        wide = wide.reindex(index=order[0], columns=order[1]).fillna("")
         print(f"\n`{kind}`:\n")
         print(markdown_table(["", *wide.columns], wide.reset_index().to_numpy().tolist()))
 
 
-def _cell(seeds: pd.DataFrame) -> str:
-    """Mean over seeds of a median error, and in brackets of what intervals hold, where there are any."""
-    error, covered = seeds["error"].mean(), seeds["covered"].mean()
-    return f"{100 * error:.1f} %" + ("" if np.isnan(covered) else f" [{100 * covered:.0f} %]")
+def _cell(error: float | None, covered: float | None) -> str:
+    """A median error, and in brackets how many latencies intervals hold, where there are any."""
+    told = "" if error is None else f"{100 * error:.1f} %"
+    return told if covered is None else f"{told} [{100 * covered:.0f} %]"
 
 
 def judge_kind(kind: str, each: int, trees: int, draws: int, seed: int = 0) -> Iterator[dict[str, object]]:
     """Yield a row for each method and generation that is left out, or vendor."""
-    rows = Rows.load(kind, each, seed)
+    rows = load_collectives(kind, each, seed) if kind in COLLECTIVES else Rows.load(kind, each, seed)
     generation = rows.table["generation"].to_numpy(str)
     every = sorted(set(generation) - {OTHER_VENDOR})
     pairs = {
@@ -176,7 +181,7 @@ def _peak(device: Device) -> float:
 
 def _parts(rows: Rows) -> tuple[FloatArray, FloatArray]:
     """Seconds at the peak of arithmetic and of the memory."""
-    devices = {name: find_named_device(name) for name in rows.table["device"].unique()}
+    devices = rows.devices
     peak = rows.table["device"].map({name: _peak(each) for name, each in devices.items()}).to_numpy(float)
     bandwidth = (
         rows.table["device"].map({n: d.bandwidth_gb_s * 1e9 for n, d in devices.items()}).to_numpy(float)
@@ -196,7 +201,7 @@ def _is_computing(rows: Rows) -> FloatArray:
 
 def _plain(rows: Rows) -> FloatArray:
     """Sizes and descriptors, as they are."""
-    devices = {name: find_named_device(name) for name in rows.table["device"].unique()}
+    devices = rows.devices
     told = (
         "sms",
         "clock_mhz",
@@ -211,7 +216,7 @@ def _plain(rows: Rows) -> FloatArray:
 
 def _nearest(rows: Rows, train: Positions, test: Positions) -> tuple[FloatArray, list[Device], list[Device]]:
     """What the same call takes on the nearest GPU that has it (NaN where none has); from where, to where."""
-    devices = {name: find_named_device(name) for name in rows.table["device"].unique()}
+    devices = rows.devices
     place = {n: np.log([_peak(d), d.bandwidth_gb_s]) for n, d in devices.items()}
     keys = ["group", *rows.sizes]
     part = rows.table.iloc[test]

@@ -2,12 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 import pandas as pd
 import xgboost
@@ -22,6 +23,7 @@ from costmodel.arrays import FloatArray
 from costmodel.dataset.importers._aiconfigurator import CallTable, find_tables
 from costmodel.dataset.sources._base import find_named_device
 from costmodel.records._library_calls import CallWork, find_format
+from costmodel.records._platform import Device
 from costmodel.transfer._call_latency import (
     RATES,
     CallModel,
@@ -66,10 +68,13 @@ class Rows:
     Attributes:
         table: A row a call: ``device``, ``generation``, ``group``, ``latency_s``, sizes, and ``CallWork``.
         sizes: Names of the columns of sizes.
+        links: 1e9 bytes a second of the links that bytes go over in place of the memory, by device; empty if
+            they go to the memory.
     """
 
     table: pd.DataFrame
     sizes: tuple[str, ...]
+    links: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def load(cls, kind: str, each: int, seed: int = 0) -> Self:
@@ -79,13 +84,30 @@ class Rows:
         """
         parts, sizes = _believed(kind, each)
         table = pd.concat([part.sample(min(len(part), each), random_state=seed) for part in parts])
+        return cls.of(table, sizes)
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, sizes: tuple[str, ...], links: Mapping[str, float] = {}) -> Self:
+        """Take the rows of devices of which all is known, and tell their generations."""
         devices = {name: find_named_device(name) for name in table["device"].unique()}
         table = table[table["device"].map({n: can_be_predicted(each) for n, each in devices.items()})]
         table = table.fillna(0.0).reset_index(drop=True)
         generations = {n: GENERATIONS.get(each.architecture, _BLACKWELL) for n, each in devices.items()}
         others = {n: OTHER_VENDOR for n, each in devices.items() if each.kind != "cuda"}
         table["generation"] = table["device"].map(generations | others)
-        return cls(table, sizes)
+        return cls(table, sizes, links)
+
+    def device(self, name: str) -> Device:
+        """Return the device of a name, with the link for its memory where bytes go over that."""
+        found = find_named_device(name)
+        if name not in self.links:
+            return found
+        return msgspec.structs.replace(found, bandwidth_gb_s=self.links[name], l2_bytes=1)
+
+    @cached_property
+    def devices(self) -> dict[str, Device]:
+        """All devices, by name."""
+        return {name: self.device(name) for name in self.table["device"].unique()}
 
     @cached_property
     def y(self) -> FloatArray:
@@ -113,7 +135,7 @@ class Rows:
             rows = part.iloc[where]
             work = CallWork(**{each: rows[each].to_numpy(np.float64) for each in WORK})
             groups = rows["group"].to_numpy(str)
-            yield positions[where], LibraryCalls(groups, work, find_named_device(str(name)))
+            yield positions[where], LibraryCalls(groups, work, self.device(str(name)))
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +181,7 @@ def fit_model(rows: Rows, train: Positions, trees: int, seed: int = 0) -> CallMo
     settings = {**SETTINGS, **_ROBUST, "seed": seed, "base_score": 0.0}
     booster = xgboost.train(settings, matrix, num_boost_round=trees)
     generations = rows.table.iloc[train].groupby("group")["generation"].nunique()
-    spans = np.array([spans_of(find_named_device(name)) for name in fitted.devices.tolist()])
+    spans = np.array([spans_of(rows.devices[name]) for name in fitted.devices.tolist()])
     return CallModel(
         fitted.groups,
         generations[fitted.groups].to_numpy(np.int64),

@@ -22,7 +22,7 @@ DEVICES = {"NVIDIA A100-SXM4-80GB": "A100", "NVIDIA H100 80GB HBM3": "H100", "NV
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[ModuleType]:
-    with found_beside(FOLDER, ["study", "judge"]):
+    with found_beside(FOLDER, ["study", "collectives", "judge"]):
         import judge
 
         yield judge
@@ -73,3 +73,22 @@ def test_bandwidth_scales_what_the_nearest_gpu_takes(judge: ModuleType) -> None:
     assert known.any()
     moved = said["nearest GPU by bandwidth"][known] - said["nearest GPU"][known]
     assert moved == pytest.approx(np.log(ratio))
+
+
+def test_collectives_move_what_a_ring_moves_over_the_link(judge: ModuleType) -> None:
+    """Over four GPUs, 3/4 of the bytes, and twice as many where sums are gathered again."""
+    import collectives
+
+    rows = pd.DataFrame({"num_gpus": [4, 4], "message_size": [1000, 1000]})
+    told = collectives._work(rows.assign(group=["NCCL|half|all_gather", "NCCL|int8|all_reduce"]))
+    assert told["load_bytes"].tolist() == [1500.0, 1500.0]
+
+
+def test_the_link_takes_the_place_of_the_memory(judge: ModuleType) -> None:
+    rows = judge.Rows(made_up(judge).table, ("m", "n", "k"), {"NVIDIA L40S": 32.0})
+    linked, other = rows.device("NVIDIA L40S"), rows.device("NVIDIA A100-SXM4-80GB")
+    assert linked.bandwidth_gb_s == 32.0
+    assert other == find_device("NVIDIA A100-SXM4-80GB")
+    calls = next(each for _, each in rows.calls(np.arange(len(rows.table))) if each.device == linked)
+    moved = calls.work.load_bytes + calls.work.store_bytes
+    assert moving_s(calls) == pytest.approx(moved / 32e9, rel=0.01)

@@ -108,9 +108,9 @@ def predict_call(
     for group, latency_s, low_s, high_s in zip(
         groups, found.latency_s, found.low_s, found.high_s, strict=True
     ):
-        note = why_no_interval(model, group, device)
-        ends = (None, None) if note else (float(low_s), float(high_s))
-        predictions.append(CallPrediction(group.split("|")[0], float(latency_s), *ends, note))
+        note, framework = why_no_interval(model, group, device), group.split("|")[0]
+        low, high = (None, None) if note else (float(low_s), float(high_s))
+        predictions.append(CallPrediction(framework, float(latency_s), low, high, note))
     return sorted(predictions, key=lambda each: each.latency_s)
 
 
