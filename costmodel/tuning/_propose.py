@@ -108,8 +108,8 @@ def propose(  # noqa: PLR0913 (settings, all but three with defaults)
     failed: dict[str, str] = {}
     count = workers or cpu_threads()
     with (
-        closing(LocalEngine(count)) as engine,
         ThreadPoolExecutor(count) as waiting,
+        closing(LocalEngine(count)) as engine,  # closed first: after an interrupt nothing is waited for
         Progress("choosing", len(config.workloads)) as progress,
     ):
         jobs = {waiting.submit(_propose_for, request, engine, w): w.name for w in config.parsed_workloads}
