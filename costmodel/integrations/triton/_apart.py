@@ -25,7 +25,7 @@ from costmodel.transfer._read_ranker import ExpectedTime
 DEFAULT_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
 TIME_LIMIT_S = 120.0
 _JOB, _ANSWER, _STACK = "job.json", "answer.json", "stack.txt"
-_MOST_END_S = 10.0  # for what a program left running
+_MOST_END_S = 1.0  # for what a program left running
 
 
 @dataclass(frozen=True)

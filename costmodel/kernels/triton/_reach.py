@@ -16,7 +16,10 @@ from costmodel.kernels.triton._values import Array, ReadLaunch, Rules, Value
 from costmodel.kernels.triton._walk import Walk
 
 _MASKS = {"tt.load": 1, "tt.store": 2}  # which operand is the mask
-_BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}  # comparisons of indices with a bound, and what it includes
+# Comparisons of indices with a bound, and what it includes; the other way round they say the same of a bound.
+_BELOW = {"slt": 0, "ult": 0, "sle": 1, "ule": 1}
+_ABOVE = {"sgt": "slt", "ugt": "ult", "sge": "sle", "uge": "ule"}
+_KEEPS = ("arith.andi", "tt.splat")  # what needs a truth to hold
 
 
 def find_fault(module: Module, launch: ReadLaunch) -> str:
@@ -39,16 +42,20 @@ class _ReachCounter:
     Attributes:
         reached: Where tiles of indices end that nothing moves, by their size and the bound of the comparison.
             What is unrolled has several.
+        alone: Names of truths that hold where 0 is below a bound of more than 1: a tile of one index is 0.
+        is_alone: Whether one of them is of a tile that is one wide.
         leaves: Whether an access leaves its array.
     """
 
     reached: defaultdict[tuple[int, int], int] = field(default_factory=lambda: defaultdict(int))
+    alone: set[str] = field(default_factory=set)
+    is_alone: bool = False
     leaves: bool = False
 
     @property
     def is_short(self) -> bool:
         """Whether a tile ends before its bound."""
-        return any(end < bound for (_, bound), end in self.reached.items())
+        return self.is_alone or any(end < bound for (_, bound), end in self.reached.items())
 
     def count(
         self, operation: IrOperation, operands: Sequence[Value], results: Sequence[Value], walk: Walk
@@ -56,7 +63,10 @@ class _ReachCounter:
         """Look at an operation."""
         if operation.name == "arith.cmpi":
             self._compare(operation, operands)
-        elif operation.name in _MASKS:
+        elif operation.name in _KEEPS and self.alone.intersection(operation.operands):
+            self.alone.update(operation.results)
+            self.is_alone |= operation.name == "tt.splat" and 1 in results[0].type.shape
+        if operation.name in _MASKS:
             self.leaves |= _leaves(operands, _MASKS[operation.name], walk)
 
     def enter_loop(self, operation: IrOperation, carried: Sequence[Value], trips: float, walk: Walk) -> None:
@@ -68,13 +78,18 @@ class _ReachCounter:
 
     def _compare(self, operation: IrOperation, operands: Sequence[Value]) -> None:
         sign = operation.text.split(",", 1)[0].strip()
-        indices, bound = operands[0], operands[1]
+        indices, bound = operands if sign in _BELOW else reversed(operands)
+        sign = _ABOVE.get(sign, sign)
         is_moved = any(each.by_program or each.is_guess or each.depth for each in (indices, bound))
         if sign not in _BELOW or is_moved or indices.number is None or bound.number is None:
             return
-        if np.size(indices.number) > 1 and np.size(bound.number) == 1:
-            key = np.size(indices.number), int(np.max(bound.number)) + _BELOW[sign]
-            self.reached[key] = max(self.reached[key], int(np.max(indices.number)) + 1)
+        if np.size(bound.number) == 1:
+            least = int(np.max(bound.number)) + _BELOW[sign]
+            if np.size(indices.number) > 1:
+                key = np.size(indices.number), least
+                self.reached[key] = max(self.reached[key], int(np.max(indices.number)) + 1)
+            elif least > 1 and np.max(indices.number) == 0:
+                self.alone.update(operation.results)
 
 
 def _leaves(operands: Sequence[Value], mask_at: int, walk: Walk) -> bool:

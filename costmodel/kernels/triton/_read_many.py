@@ -7,12 +7,13 @@ Run as a script with a number of processes and of seconds: it takes jobs, and pr
 position of each that ended, and what was found.
 """
 
+import gc
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -131,7 +132,8 @@ class ManyReader:
                     yield msgspec.json.encode(job)
 
         try:
-            lines = run_apart(__name__, [self.workers, self.timeout_s], jobs(), {}, self.timeout_s)
+            with _collecting_nothing():
+                lines = run_apart(__name__, [self.workers, self.timeout_s], jobs(), {}, self.timeout_s)
         except OSError as error:
             lines, otherwise = [], Reading(note=describe_failure(error))
         else:
@@ -184,6 +186,18 @@ class ManyReader:
         return self._fronts[key]
 
 
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Keep Python from looking for garbage in all of a process while Triton's front end makes objects."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _lower(lowering: Lowering, with_layouts: bool) -> LoweredTexts:
     return lower_kernel(lowering if with_layouts else lowering.first_dialect)
 
@@ -222,6 +236,7 @@ def _warm_up(_: bytes) -> None:
 
 def _main() -> None:
     most, deadline = int(sys.argv[1]), time.monotonic() + float(sys.argv[2])
+    gc.disable()  # in processes that live as long as one config too
     with tempfile.TemporaryDirectory() as folder:
 
         def work(line: bytes, position: int) -> None:

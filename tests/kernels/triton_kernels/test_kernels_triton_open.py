@@ -157,6 +157,10 @@ def test_uses_are_read_from_the_source_and_from_what_it_calls() -> None:
     [
         ("rows", 1024, ""),
         ("rows", 512, "A tile ends before the bound"),
+        ("rows", 1, "A tile ends before the bound"),
+        ("rows_of_two_axes", 1024, ""),
+        ("rows_of_two_axes", 512, "A tile ends before the bound"),
+        ("rows_of_two_axes", 1, "A tile ends before the bound"),
         ("looped", 64, ""),
         ("unrolled", 256, ""),
         ("unmasked", 256, ""),
