@@ -27,6 +27,7 @@ from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform
 
+_RULES = 2  # rises when plans choose or time otherwise: code that was cached before is not theirs
 _PERSISTENT = ("persistent", "tma")
 # On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
 # fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
@@ -55,7 +56,7 @@ class SmPlan:
     @property
     def identity(self) -> str:
         """What tells kernels that were chosen by this plan from others."""
-        return f"costmodel/{self.platform.name}/{self.keep}/{self.model.identity}"
+        return f"costmodel-{_RULES}/{self.platform.name}/{self.keep}/{self.model.identity}"
 
     @property
     def sms(self) -> int:
