@@ -1,7 +1,7 @@
 """Jobs in a database: what is next, who has what, and what becomes of tasks whose workers are gone."""
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import chain
 
 import msgspec
@@ -40,6 +40,14 @@ def clock():
 @pytest.fixture
 def store(place, clock):
     return JobStore(place, clock=clock)
+
+
+@contextmanager
+def closing_engine(place):
+    """An engine of one's own on the database of a store."""
+    engine = sqlalchemy.create_engine(parse_database(place))
+    yield engine
+    engine.dispose()
 
 
 def job(*names, trials=8, **settings):
@@ -219,6 +227,42 @@ def test_a_task_that_kills_its_workers_fails(store, place):
     (task,) = store.show(id_).tasks
     assert (task.state, task.deaths) == ("failed", 3)
     assert task.error == "3 workers died on it before they measured anything."
+
+
+def test_workers_of_two_versions_share_a_store(store, place, clock):
+    """A newer one adds what it needs to the tables, an older one takes no notice; neither loses a lease."""
+    id_ = store.submit(job(*NAMES[:2]))
+    held = store.lease()
+    with closing_engine(place) as engine, engine.begin() as connection:
+        connection.execute(sqlalchemy.text("ALTER TABLE costmodel_tasks ADD COLUMN later TEXT"))
+        connection.execute(sqlalchemy.text("CREATE TABLE costmodel_later (id INTEGER PRIMARY KEY)"))
+        connection.execute(sqlalchemy.text("DROP TABLE costmodel_usage"))  # as before it was introduced
+    newer = JobStore(place, clock=clock)  # which makes the table that it lacks
+    newer.report_usage()
+    other = newer.lease()
+    assert other.position != held.position
+    store.end(held, progress(4))
+    newer.end(other, progress(4))
+    store.submit(job())
+    assert [task.trials for task in store.show(id_).tasks] == [4, 4]
+
+
+def test_a_restored_copy_goes_on_where_it_was_made(tmp_path, clock, monkeypatch):
+    place, copy = str(tmp_path / "jobs.db"), str(tmp_path / "copy.db")
+    store = JobStore(place, clock=clock)
+    id_ = store.submit(job())
+    store.end(store.lease(), progress(4))
+    lost = store.lease()
+    with closing(sqlite3.connect(place)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    store.end(lost, progress(8))  # after the copy was made
+    restored = JobStore(copy, clock=clock)
+    assert restored.show(id_).trials == 4
+    assert restored.lease() is None  # the worker of the lease lives
+    monkeypatch.setattr("costmodel.liveness.socket.gethostname", lambda: "another")
+    clock.now_s += LEASE_S + 1.0
+    again = restored.lease()
+    assert (again.key, again.trials) == (lost.key, lost.trials)
 
 
 def test_a_cancelled_job_is_done_no_further(store):
