@@ -2,6 +2,7 @@
 
 import errno
 import math
+import os
 import socket
 import threading
 import time
@@ -391,6 +392,8 @@ def serve_builders(
 ) -> None:
     """Let this machine's workers build on processes of this one, until it is interrupted or terminated.
 
+    From then on this process sees no GPU.
+
     Args:
         address: Such as ``unix:///tmp/builders.sock``.
         count: Number of processes. Default: one per hardware thread.
@@ -401,6 +404,7 @@ def serve_builders(
     Raises:
         CostModelError: If the address is none, another pool has it, or there is no source of a name.
     """
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no compiler that is imported opens a GPU
     path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
     with ExitStack() as opened:
         opened.callback(folder.delete)
