@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import cycle
 from pathlib import Path
+from random import Random
+from statistics import mean, median
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import say
 from options import parse_options
 
+_SEED = 0
 STARTED_S = 60.0  # by then every worker must have measured
 TAKEN_OVER_S = 30.0  # by then another worker must have gone on with the task of the killed one
 BUILT_AGAIN_S = 120.0  # by then others must have built in the place of killed builders
@@ -230,6 +233,7 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
             "tasks": sum(task.state == "done" for job in store.list() for task in job.tasks),
             "failed": [task.error for job in store.list() for task in job.tasks if task.error],
             "ended": {name: running.said(name) for name in running.ended()},
+            "boards": by_board(counted),
             "outcomes": dict(Counter(str(m.outcome) for m in measured)),
         }
         if kill:
@@ -241,11 +245,16 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
 
 
 def jobs(args: argparse.Namespace) -> Iterator[Any]:
-    """A job of each workload, budgets in turn; no two share a kernel, so that each must be built."""
+    """A job of each workload, budgets in turn; no two share a kernel, so that each must be built.
+
+    They come in one order at random, so that no GPU begins with jobs of a kind.
+    """
     sizes = range(*args.sizes)
     names = [name.replace("{m}", str(m)) for m in sizes for name in args.workload]
     settings = TuneSettings(source=args.source, learn_from=args.learn_from or None)
-    for name, sms in zip(names, cycle(args.sms), strict=False):
+    asked = list(zip(names, cycle(args.sms), strict=False))
+    Random(_SEED).shuffle(asked)
+    for name, sms in asked:
         yield JobFile(
             workloads=(name,), sms=(sms,), trials=args.trials, runner=args.runner, settings=settings
         ).job()
@@ -270,6 +279,24 @@ def sleep_watching(running: Fleet, seconds: float) -> None:
 
 def measured_at(measurement: Measurement) -> float:
     return datetime.fromisoformat(measurement.measured_at).timestamp()
+
+
+def by_board(measured: Sequence[Measurement]) -> dict[str, dict[str, float]]:
+    """What each GPU measured, and what may have held it up: unsteady clocks, late launches, short kernels."""
+    boards: dict[str, list[Measurement]] = {}
+    for each in measured:
+        boards.setdefault(each.board, []).append(each)
+    return {
+        board: {
+            "measured": len(here),
+            "attempts": round(mean(each.attempts for each in here), 2),
+            "held_down": round(mean(bool(each.before.throttle_reasons) for each in here), 2),
+            "clock_mhz": round(median(each.before.spin_clock_mhz for each in here)),
+            "launch_us": round(1e6 * median(each.before.launch_s for each in here), 2),
+            "latency_us": round(1e6 * median(each.latency_s for each in here), 1),
+        }
+        for board, here in boards.items()
+    }
 
 
 def shares(usage: Sequence[Any]) -> dict[str, float]:
