@@ -216,8 +216,8 @@ FoldsOption = Annotated[
 ]
 # Shipped datasets other than h100-sm-budgets, for help texts.
 OTHER_DATASETS = (
-    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets, sampled-sm-budgets "
-    "or kernels-at-large"
+    "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets, sampled-sm-budgets, "
+    "kernels-at-large or serving-sm-budgets"
 )
 DatasetArgument = Annotated[
     Path | None,

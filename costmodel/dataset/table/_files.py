@@ -81,6 +81,7 @@ SHIPPED_DATASETS = (
     "wide-sm-budgets",
     "sampled-sm-budgets",
     "kernels-at-large",
+    "serving-sm-budgets",
 )
 
 
