@@ -54,6 +54,14 @@ def serve_tables(
         int, count_option(help="Number of GPUs that share each expert and each product.")
     ] = 1,
     expert_parallel: Annotated[int, count_option(help="Number of GPUs that share the experts out.")] = 1,
+    unsure: Annotated[
+        bool,
+        typer.Option(
+            "--unsure",
+            help="Also take rows of tables for like sizes on GPUs of the same architecture, where the model "
+            "does not know it: most of them gain, and some lose.",
+        ),
+    ] = False,
     json: JsonOption = None,
 ) -> None:
     """Write the tables of a model for a GPU, without that GPU, or check tables.
@@ -80,6 +88,7 @@ def serve_tables(
         triton=triton,
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
+        unsure=unsure,
     )
     found.write(out)
     rows = [

@@ -1,9 +1,9 @@
 """Which config each number of tokens gets, and how that is known.
 
-A row is the best config of a table for the same sizes on the same GPU, unless the model is sure that it loses
-to what the framework runs without a table; else the config that the model takes for the fastest, where it is
-sure that the default loses to it; else that of a table for like sizes on a GPU of the same architecture; else
-the default. On part of a GPU no table was swept, so that the model alone decides.
+Where the model knows the kernel and the GPU, a row is what it expects to be the fastest, if the framework's
+default is expected to be slower by the model's margin; else that of the nearest table, which has won a sweep,
+if by half of the margin; else the default. On other GPUs a row is that of a table for the same sizes and GPU,
+or, where doubt is allowed, of one for like sizes on the same architecture.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,6 +35,7 @@ Origin = Literal["timed elsewhere", "predicted", "best only", "default"]
 
 # As many doublings of a size apart as a table may be, all sizes together, and what else counts as apart.
 _MOST_APART, _OTHER_GPU, _OTHER_BLOCK = 1.0, 0.25, 0.5
+_SWEPT = 0.5  # of the margin: enough for a row that has won a sweep
 _LEAST_ROWS = 16  # of a tile that kernels of all frameworks multiply
 _RESERVED_BYTES = 1024  # of the shared memory of an SM, for each block
 
@@ -61,8 +62,13 @@ class _Near(NamedTuple):
     table: PublishedTable
 
 
-def choose_rows(
-    kernel: Kernel, device: Device, framework: Framework, tokens: Iterable[int], sms: int | None = None
+def choose_rows(  # noqa: PLR0913, PLR0917 (what is asked)
+    kernel: Kernel,
+    device: Device,
+    framework: Framework,
+    tokens: Iterable[int],
+    sms: int | None = None,
+    unsure: bool = False,
 ) -> dict[int, TableRow]:
     """Return a row for each number of tokens.
 
@@ -72,14 +78,19 @@ def choose_rows(
         framework: What will read them.
         tokens: Numbers of tokens.
         sms: SMs that are granted. Default: all.
+        unsure: Whether rows of like tables are taken where the model does not know the GPU.
     """
     room = room_of(device)
-    near = [] if sms not in (None, device.sms) else near_tables(kernel, device, framework)
+    is_part = sms not in (None, device.sms)
+    near = [] if is_part else near_tables(kernel, device, framework)
     model = shipped_rows()
-    if not (kernel.is_whole and model.knows(kernel, device)):
-        return {count: _from_tables(kernel, near, count, framework, room) for count in tokens}
-    chooser = _Chooser(model, kernel, device, sms or device.sms, framework, near, offered_rows(kernel, room))
-    return {count: chooser.choose(count, default_row(framework, kernel, count, room)) for count in tokens}
+    if kernel.is_whole and model.knows(kernel, device):
+        chooser = _Chooser(
+            model, kernel, device, sms or device.sms, framework, near, offered_rows(kernel, room)
+        )
+        return {count: chooser.choose(count, default_row(framework, kernel, count, room)) for count in tokens}
+    kept = [each for each in near if unsure or not each.apart]
+    return {count: _from_tables(kernel, kept, count, framework, room) for count in tokens}
 
 
 def offered_rows(kernel: Kernel, room: int) -> list[Row]:
@@ -146,17 +157,15 @@ class _Chooser:
 
     def choose(self, tokens: int, default: Row) -> TableRow:
         """Return the row of a number of tokens."""
-        room, margin = room_of(self.device), float(self.model.margin)
+        room, margin = room_of(self.device), self.model.margin_of(self.kernel)
         table = next(_near_rows(self.kernel, self.near, tokens, self.framework, room), None)
         rows = [default, *([table.config] if table else []), *self.offered]
         log_s = self.model.compare(self.kernel, tokens, rows, self.sms, self.device)
         gains = log_s[0] - log_s
         best = int(np.argmax(gains))
-        if table and table.origin == "timed elsewhere" and gains[1] > -margin:
-            return self._told(table, gains[1])
         if gains[best] > margin:
             return self._told(TableRow(rows[best], "predicted"), gains[best])
-        if table and table.origin == "best only" and gains[1] > 0:
+        if table and gains[1] > margin * _SWEPT:
             return self._told(table, gains[1])
         return TableRow(default, "default", gain=(1.0, 1.0, 1.0))
 

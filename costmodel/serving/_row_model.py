@@ -16,7 +16,7 @@ from costmodel.learners._complete_trees import walk_trees
 from costmodel.reading import read_arrays, refusing
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
-from costmodel.serving._kernel import PARAMETERS, ExpertProducts, Kernel, Row
+from costmodel.serving._kernel import PARAMETERS, Kernel, Row, ScaledProduct
 from costmodel.serving._terms import COLUMNS, TiledProduct, product_of, row_columns
 
 SHIPPED = Path(__file__).with_name("model.npz")
@@ -28,23 +28,23 @@ class RowModel:
     """Seconds of configs relative to one another.
 
     Attributes:
-        precisions: ``(p,)`` types of tokens and weights that it learned, as tables call them.
+        kinds: ``(k,)`` kinds of kernels that it learned, as ``kind_of_kernel`` has them.
+        margins: ``(k,)`` log of how many times as long one config of each kind must be expected to take as
+            another to be slower all but surely.
         architectures: ``(a,)`` architectures of GPUs that it learned.
         splits: Trees, see ``walk_trees``, over ``COLUMNS``; their sum is the log of the seconds over the
             analytic ones, less the same for all configs of a problem.
         thresholds: Likewise.
         leaves: Likewise.
-        margin: ``()`` log of how many times as long one config must be expected to take as another to be
-            slower all but surely.
         spread: ``(2,)`` 5th and 95th percentile of the log of a measured ratio over the expected one.
     """
 
-    precisions: NDArray[Any]
+    kinds: NDArray[Any]
+    margins: NDArray[Any]
     architectures: NDArray[Any]
     splits: NDArray[Any]
     thresholds: NDArray[Any]
     leaves: NDArray[Any]
-    margin: NDArray[Any]
     spread: NDArray[Any]
 
     def __post_init__(self) -> None:
@@ -60,10 +60,10 @@ class RowModel:
             and (nodes + 1) & nodes == 0
             and self.splits.dtype.kind == "u"
             and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
-            and self.margin.shape == ()
+            and self.margins.shape == self.kinds.shape
             and self.spread.shape == (2,)
         )
-        numbers = self.thresholds, self.leaves, self.margin, self.spread
+        numbers = self.thresholds, self.leaves, self.margins, self.spread
         if not fits or not all(np.isfinite(each).all() for each in numbers):
             raise CostModelError(f"The arrays of a model of rows must fit one another, but do not. {_REMEDY}")
 
@@ -85,9 +85,15 @@ class RowModel:
             np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def knows(self, kernel: Kernel, device: Device) -> bool:
-        """Whether it learned kernels of these types on GPUs of this architecture."""
-        precision = kernel.precision if isinstance(kernel, ExpertProducts) else "fp8_w8a8"
-        return precision in self.precisions.tolist() and device.architecture in self.architectures.tolist()
+        """Whether it learned kernels of this kind on GPUs of this architecture."""
+        return (
+            kind_of_kernel(kernel) in self.kinds.tolist()
+            and device.architecture in self.architectures.tolist()
+        )
+
+    def margin_of(self, kernel: Kernel) -> float:
+        """Return how far ahead a config must be expected to be; of a kind that it knows."""
+        return float(self.margins[self.kinds.tolist().index(kind_of_kernel(kernel))])
 
     def log_seconds(self, X: FloatArray) -> FloatArray:
         """Return ``(n,)`` log of seconds of configs of one problem, up to what they have in common."""
@@ -111,6 +117,13 @@ class RowModel:
         columns = [row_columns(product, numbers, sms, device) for product in products]
         found: FloatArray = np.logaddexp.reduce([self.log_seconds(X) for X in columns], axis=0)
         return found
+
+
+def kind_of_kernel(kernel: Kernel) -> str:
+    """Return what kernel it is, whatever its sizes: its types, whether scales are of blocks, and of what."""
+    if isinstance(kernel, ScaledProduct):
+        return "scaled"
+    return f"{kernel.precision} of blocks" if kernel.precision and kernel.block else kernel.precision
 
 
 @lru_cache(256)

@@ -1,61 +1,32 @@
 """Judge rows of tables on problems that the model did not see, beside defaults and tables of frameworks."""
 
-import argparse
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from fit import doubt
-from model import predict_unseen
-from timings import OURS, Task, list_other_tasks, list_tasks
-
-sys.path.append(str(Path(__file__).parents[1]))
-from kit.results import markdown_table, rounded, say
+from timings import OURS, Task
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.table._read import load_dataset
-from costmodel.files import write_json
 from costmodel.serving._choose import near_tables
 from costmodel.serving._default_rule import Framework, default_row
 from costmodel.serving._kernel import PARAMETERS, ExpertProducts, Kernel, Row, ScaledProduct
+from costmodel.serving._row_model import kind_of_kernel
 
-ATTENTION = ("triton.paged_attention", "triton.latent_attention")
 _GROUPS = (1, 8, 16, 32, 64)
 _PRECISIONS = {"fused_moe_float8": "fp8_w8a8", "fused_moe_int8": "int8_w8a16", "fused_moe_int4": "int4_w4a16"}
 Results = dict[str, dict[str, Any]]
 
 
-def main() -> None:
-    """Judge, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("datasets", nargs="+", help="datasets with timings of tiled products")
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    measurements = [each for name in options.datasets for each in load_dataset(name).to_measurements()]
-    tasks = list_tasks(measurements)
-    unseen = predict_unseen(tasks)
-    served = [i for i, task in enumerate(tasks) if task.workload.kind.startswith("triton.")]
-    tasks, unseen = [tasks[i] for i in served], [unseen[i] for i in served]
-    margin, _ = doubt(tasks, unseen)
-    found = {
+def judge(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Mapping[str, float]) -> Results:
+    """Return all figures of tasks, each predicted by a model that did not see its problem."""
+    nothing_learned = [task.base for task in tasks]
+    return {
         **judge_choices(tasks, unseen),
-        **judge_defaults(tasks, unseen, margin),
+        **{f"nothing learned, {name}": row for name, row in judge_choices(tasks, nothing_learned).items()},
+        **judge_defaults(tasks, unseen, margins),
         **judge_tables(tasks),
-        **judge_parts(tasks, unseen, margin),
+        **judge_parts(tasks, unseen),
     }
-    for kind in ATTENTION:
-        if others := list_other_tasks(measurements, [kind]):
-            found |= {f"{kind}, {k}": v for k, v in judge_choices(others, predict_unseen(others)).items()}
-    for name, row in found.items():
-        say(f"{name}: { ({k: rounded(v) for k, v in row.items()}) }")
-    if options.out:
-        write_json(
-            options.out, {name: {k: rounded(v) for k, v in row.items()} for name, row in found.items()}
-        )
-    rows = [[name, ", ".join(f"{k} {rounded(v)}" for k, v in row.items())] for name, row in found.items()]
-    print(markdown_table(["what", "figures"], rows))
 
 
 def judge_choices(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Results:
@@ -79,7 +50,9 @@ def judge_choices(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Result
     return found
 
 
-def judge_defaults(tasks: Sequence[Task], unseen: Sequence[FloatArray], margin: float) -> Results:
+def judge_defaults(
+    tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Mapping[str, float]
+) -> Results:
     """What a row is worth that stays the framework's default unless the model is sure that it loses."""
     found: Results = {}
     for framework in ("vllm", "sglang"):
@@ -87,30 +60,33 @@ def judge_defaults(tasks: Sequence[Task], unseen: Sequence[FloatArray], margin: 
         for task, log_s in zip(tasks, unseen, strict=True):
             default = place_of_default(task, framework)
             if default is not None:
-                gains.append(task.seconds[default] / task.seconds[pinned(task, log_s, default, margin)])
+                margin = margins[kind_of(task)]
+                place = chosen(task, log_s, default, framework, margin)
+                gains.append(task.seconds[default] / task.seconds[place])
         if gains:
-            found[f"{framework}, pinned"] = _gain(np.array(gains))
+            found[f"{framework}, as tables have it"] = _gain(np.array(gains))
     return found
 
 
 def judge_tables(tasks: Sequence[Task]) -> Results:
-    """What the row of the nearest table is worth beside the default, on the whole GPU."""
+    """What rows of tables are worth beside the default, on the whole GPU: its own, and the nearest other."""
     found: Results = {}
     for framework in ("vllm", "sglang"):
-        gains = []
-        for task in filter(_is_whole, tasks):
-            default, near = place_of_default(task, framework), place_of_table(task, framework)
-            if default is not None and near is not None and np.isfinite(task.seconds[near]):
-                gains.append(task.seconds[default] / task.seconds[near])
-        if gains:
-            found[f"{framework}, nearest table"] = _gain(np.array(gains))
+        for name, is_own in (("table for the same sizes and GPU", True), ("nearest other table", False)):
+            gains = []
+            for task in filter(_is_whole, tasks):
+                default, near = place_of_default(task, framework), place_of_table(task, framework, is_own)
+                if default is not None and near is not None and np.isfinite(task.seconds[near]):
+                    gains.append(task.seconds[default] / task.seconds[near])
+            if gains:
+                found[f"{framework}, {name}"] = _gain(np.array(gains))
     return found
 
 
-def judge_parts(tasks: Sequence[Task], unseen: Sequence[FloatArray], margin: float) -> Results:
-    """How much longer the best config of the whole GPU takes on a part than what is chosen for the part."""
+def judge_parts(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Results:
+    """How much longer the best config of the whole GPU takes on a part than the first choice and the best."""
     whole = {(task.workload.name, task.device.name): task for task in tasks if _is_whole(task)}
-    ratios: dict[int, list[float]] = {}
+    ratios: dict[int, list[tuple[float, float]]] = {}
     for task, log_s in zip(tasks, unseen, strict=True):
         other = whole.get((task.workload.name, task.device.name))
         if _is_whole(task) or other is None:
@@ -120,20 +96,28 @@ def judge_parts(tasks: Sequence[Task], unseen: Sequence[FloatArray], margin: flo
         ran = np.isfinite(task.seconds)
         if len(there) and ran[there[0]]:
             first = int(np.argmin(np.where(ran, log_s, np.inf)))
-            ratios.setdefault(task.sms, []).append(float(task.seconds[there[0]] / task.seconds[first]))
+            both = task.seconds[there[0]] / np.array([task.seconds[first], task.seconds.min()])
+            ratios.setdefault(task.sms, []).append((float(both[0]), float(both[1])))
+    means = {sms: np.exp(np.log(values).mean(axis=0)) for sms, values in sorted(ratios.items())}
     return {
-        f"{sms} SMs, best of the whole GPU over the first choice": {
-            "tasks": len(values),
-            "geometric mean": float(np.exp(np.mean(np.log(values)))),
+        f"{sms} SMs, best of the whole GPU": {
+            "tasks": len(ratios[sms]),
+            "over the first choice, geometric mean": float(ours),
+            "over the best": float(best),
         }
-        for sms, values in sorted(ratios.items())
+        for sms, (ours, best) in means.items()
     }
 
 
-def pinned(task: Task, log_s: FloatArray, default: int, margin: float) -> int:
-    """Return the place of the config that a table would have."""
+def chosen(task: Task, log_s: FloatArray, default: int, framework: Framework, margin: float) -> int:
+    """Return the place of the config that a table would have, by the rule of ``_choose.py``."""
     first = int(np.argmin(np.where(np.isfinite(task.seconds), log_s, np.inf)))
-    return first if log_s[default] - log_s[first] > margin else default
+    if log_s[default] - log_s[first] > margin:
+        return first
+    near = place_of_table(task, framework) if _is_whole(task) else None
+    if near is not None and np.isfinite(task.seconds[near]) and log_s[default] - log_s[near] > margin / 2:
+        return near
+    return default
 
 
 def place_of_default(task: Task, framework: Framework) -> int | None:
@@ -143,13 +127,27 @@ def place_of_default(task: Task, framework: Framework) -> int | None:
     return place if place is not None and np.isfinite(task.seconds[place]) else None
 
 
-def place_of_table(task: Task, framework: Framework) -> int | None:
-    """Return where the row of the nearest table is that was timed."""
+def place_of_table(task: Task, framework: Framework, is_own: bool | None = None) -> int | None:
+    """Return where the row of the nearest table is that was timed.
+
+    Args:
+        task: The task.
+        framework: What would read it.
+        is_own: Whether the table must be for the same sizes and GPU, or must not. Default: either.
+    """
     kernel = kernel_of(task)
     for near in near_tables(kernel, task.device, framework) if kernel else ():
+        if is_own is not None and is_own != (near.apart == 0):
+            continue
         if (place := _place(task, near.table.row(_tokens(task)))) is not None:
             return place
     return None
+
+
+def kind_of(task: Task) -> str:
+    """Return what the model of rows calls a task's kernel; products of matrices are like those of experts."""
+    kernel = kernel_of(task)
+    return kind_of_kernel(kernel) if kernel else ""
 
 
 def kernel_of(task: Task) -> Kernel | None:
@@ -191,7 +189,3 @@ def _gain(gains: FloatArray) -> dict[str, Any]:
         "least": float(gains.min()),
         "geometric mean": float(np.exp(np.log(gains).mean())),
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -16,31 +16,54 @@ SETTINGS = {
     "min_child_weight": 5,
     "nthread": 1,
 }
-ROUNDS, FOLDS = 250, 12
+ROUNDS, FOLDS, SEEDS = 220, 12, (0, 1)
+Boosters = list[xgboost.Booster]
+_SLOWER, _SELDOM = 0.01, 0.002  # how much slower counts, and how seldom that may be
 
 
-def fit(tasks: Sequence[Task], seed: int = 0) -> xgboost.Booster:
+def fit(tasks: Sequence[Task]) -> Boosters:
     """Fit what columns leave out of the log of the seconds, less its mean over the configs of a task."""
     X, y = zip(*(_left_over(task) for task in tasks), strict=True)
     matrix = xgboost.DMatrix(np.concatenate(X), np.concatenate(y))
-    return xgboost.train({**SETTINGS, "seed": seed}, matrix, ROUNDS)
+    return [xgboost.train({**SETTINGS, "seed": seed}, matrix, ROUNDS) for seed in SEEDS]
 
 
-def predict(booster: xgboost.Booster, task: Task) -> FloatArray:
+def predict(boosters: Boosters, task: Task) -> FloatArray:
     """Return the log of the seconds of a task's configs, up to what they have in common."""
-    found: FloatArray = task.base + booster.predict(xgboost.DMatrix(task.X))
+    X = xgboost.DMatrix(task.X)
+    found: FloatArray = task.base + np.mean([booster.predict(X) for booster in boosters], axis=0)
     return found
 
 
-def predict_unseen(tasks: Sequence[Task], seed: int = 0) -> list[FloatArray]:
+def predict_unseen(tasks: Sequence[Task]) -> list[FloatArray]:
     """Predict each task by a model that saw no number of tokens, GPU or SMs of its problem."""
     problems = sorted({task.problem for task in tasks})
-    np.random.default_rng(seed).shuffle(problems)
+    np.random.default_rng(0).shuffle(problems)
     fold = {problem: i % FOLDS for i, problem in enumerate(problems)}
-    boosters = {
-        i: fit([task for task in tasks if fold[task.problem] != i], seed) for i in sorted(set(fold.values()))
-    }
-    return [predict(boosters[fold[task.problem]], task) for task in tasks]
+    models = {i: fit([task for task in tasks if fold[task.problem] != i]) for i in set(fold.values())}
+    return [predict(models[fold[task.problem]], task) for task in tasks]
+
+
+def doubt(predicted: Sequence[tuple[Task, FloatArray]]) -> tuple[float, FloatArray]:
+    """Return the least margin by which hardly any first choice is the slower one, and the spread of ratios.
+
+    Every config of a task stands for a default once.
+    """
+    expected, measured = [], []
+    for task, log_s in predicted:
+        ran = np.isfinite(task.seconds)
+        if ran.sum() < 2:
+            continue
+        first = int(np.argmin(np.where(ran, log_s, np.inf)))
+        others = ran & (np.arange(len(ran)) != first)
+        expected.append(log_s[others] - log_s[first])
+        measured.append(np.log(task.seconds[others] / task.seconds[first]))
+    gap, gain = np.concatenate(expected), np.concatenate(measured)
+    order = np.argsort(-gap)
+    share = np.cumsum(gain[order] < -_SLOWER) / np.arange(1, len(order) + 1)
+    kept = np.flatnonzero(share <= _SELDOM)
+    margin = float(gap[order][kept[-1]]) if len(kept) else float(gap.max())
+    return margin, np.quantile(gain - gap, [0.05, 0.95])
 
 
 def _left_over(task: Task) -> tuple[FloatArray, FloatArray]:

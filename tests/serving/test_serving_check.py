@@ -4,10 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from served_models import QWEN3, write_model
 
 from costmodel.errors import CostModelError
-from costmodel.serving import check_tables, serve_tables
+from costmodel.serving import check_tables
+from costmodel.serving._forms import encode_table
+from costmodel.serving._kernel import ExpertProducts
+from costmodel.serving._published import published_tables
+
+pytestmark = pytest.mark.white_box
 
 H100 = "NVIDIA H100 80GB HBM3"
 NAME = "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json"
@@ -15,8 +19,13 @@ NAME = "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3.json"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the table of a framework."""
-    return serve_tables(write_model(tmp_path, QWEN3), H100).write(tmp_path / "tables")
+    """A folder with a table that a framework ships."""
+    kernel = ExpertProducts(128, 0, 768, 0)
+    shipped = [table.rows for table in published_tables() if (table.device, table.kernel) == (H100, kernel)]
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / NAME).write_bytes(encode_table("vllm", kernel, shipped[0], ""))
+    return folder
 
 
 def change(folder: Path, tokens: int, **config: int) -> None:

@@ -56,7 +56,7 @@ def test_the_model_tells_a_config_that_everybody_would_refuse() -> None:
     rows = [dict(zip(NAMES, row, strict=True)) for row in ([16, 32, 64, 1, 4, 3], [128, 256, 64, 16, 8, 3])]
     model = shipped_rows()
     small, large = model.compare(EXPERTS, 4096, rows, 132, H100)
-    assert small > large + float(model.margin)
+    assert small > large + model.margin_of(EXPERTS)
     assert model.knows(EXPERTS, H100)
     assert not model.knows(EXPERTS, find_device("NVIDIA L40S"))
 
@@ -65,6 +65,6 @@ def test_a_file_whose_arrays_do_not_fit_is_refused(tmp_path: Path) -> None:
     model, file = shipped_rows(), tmp_path / "model.npz"
     model.save(file)
     assert np.array_equal(RowModel.load(file).leaves, model.leaves)
-    for name, array in (("leaves", model.leaves[:, 1:]), ("margin", np.float32(np.nan).reshape(()))):
+    for name, array in (("leaves", model.leaves[:, 1:]), ("margins", model.margins * np.nan)):
         with pytest.raises(CostModelError, match="must fit one another"):
             replace(model, **{name: array})
