@@ -21,6 +21,7 @@ from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.planner.whatif._scale import half_precision, replace_latencies, scale
 from costmodel.planner.whatif._streams import minimum_equivalent
+from costmodel.records import find_device
 
 pytestmark = pytest.mark.white_box
 
@@ -100,6 +101,19 @@ def test_fewer_sms_make_kernels_slower_by_their_blocks_or_as_measured(tmp_path: 
     assert on_sms(graph, 32, recorded=64).durations_s[0] * 1e6 == pytest.approx(1.2 + 3.8 * slower(0.35, 2))
     measured = on_sms(graph, 32, latencies_s={"gemm_of_few": {32: 9e-6, 16: 1.0}, "add": {16: 1.0}})
     np.testing.assert_allclose(measured.durations_s * 1e6, [gemm, 9.0, many, add, add, 0.5, 3.0])
+
+
+def test_more_sms_give_back_what_fewer_took(tmp_path: Path) -> None:
+    """The memory has less of the time on a part than on the whole GPU, which the graph names."""
+    whole = [
+        {"id": name, "duration_s": 50e-6, "sms": 132, "blocks": 264, "workload": workload}
+        for name, workload in (("gemm", "matmul-m1024-n1024-k1024-float16"), ("add", ""))
+    ]
+    graph = load(tmp_path, whole).assuming(device=find_device("H100 SXM"))
+    part = on_sms(graph, 32)
+    assert (part.durations_s > 1.5 * graph.durations_s).all()
+    assert on_sms(part, 132).durations_s == pytest.approx(graph.durations_s)
+    assert on_sms(part, 64).durations_s == pytest.approx(on_sms(graph, 64).durations_s)
 
 
 def slower(memory: float, pace: float) -> float:

@@ -56,7 +56,9 @@ def find_collectives(graph: KernelGraph) -> Mask:
     return found
 
 
-def pace_on(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
+def pace_on(
+    graph: KernelGraph, had: NDArray[np.integer[Any]], sms: NDArray[np.integer[Any]] | int
+) -> FloatArray:
     """Estimate how many times as long the SM with most blocks of a kernel works on so many SMs, ``(n,)``.
 
     It does its blocks in rounds of as many as it holds at once, and a round of few warps takes as long as one
@@ -82,6 +84,16 @@ def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) ->
     of_products = np.where(on_tensor_cores, _SATURATED_ON_TENSOR_CORES, _SATURATED_ON_CUDA_CORES)
     shared = np.where(find_products(graph), of_products, _SATURATED)
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
+
+
+def on_part(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
+    """Estimate ``(n,)`` what kernels take on other SMs of a GPU, in which the memory's part is a whole GPU's.
+
+    Of a kernel that was recorded on a part of its GPU, the memory has less of the time than on all of it.
+    """
+    whole = np.maximum(had, graph.device.sms if graph.device else 0)
+    there, here = (slow_by_memory(graph, pace_on(graph, whole, each)) for each in (sms, had))
+    return there / here
 
 
 def count_rounds(graph: KernelGraph) -> FloatArray:
