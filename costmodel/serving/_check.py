@@ -101,7 +101,7 @@ def _doubts(name: str, table: TableFile, others: Sequence[dict[int, Row]], room:
         elif not _keeps_scales(table.kernel, row):
             yield Doubt(name, tokens, row, "BLOCK_SIZE_K neither divides the block of a scale nor is divided")
         elif len(others) >= _ENOUGH and (far := least_apart(row, tokens, others)) >= FAR:
-            yield Doubt(name, tokens, row, f"{far:g} doublings from what {len(others)} like tables have")
+            yield Doubt(name, tokens, row, f"{far:.1f} doublings from what {len(others)} like tables have")
 
 
 def least_apart(row: Row, tokens: int, others: Sequence[dict[int, Row]]) -> float:
