@@ -36,6 +36,7 @@ Origin = Literal["timed elsewhere", "predicted", "best only", "default"]
 # As many doublings of a size apart as a table may be, all sizes together, and what else counts as apart.
 _MOST_APART, _OTHER_GPU, _OTHER_BLOCK = 1.0, 0.25, 0.5
 _SWEPT = 0.5  # of the margin: enough for a row that has won a sweep
+_DIGITS = 6  # of a logarithm: what machines add up differently must not decide
 _LEAST_ROWS = 16  # of a tile that kernels of all frameworks multiply
 _RESERVED_BYTES = 1024  # of the shared memory of an SM, for each block
 
@@ -81,14 +82,13 @@ def choose_rows(  # noqa: PLR0913, PLR0917 (what is asked)
         unsure: Whether rows of like tables are taken where the model does not know the GPU.
     """
     room = room_of(device)
-    is_part = sms not in (None, device.sms)
-    near = [] if is_part else near_tables(kernel, device, framework)
+    near = near_tables(kernel, device, framework) if sms in (None, device.sms) else []
     model = shipped_rows()
     if kernel.is_whole and model.knows(kernel, device):
         chooser = _Chooser(
             model, kernel, device, sms or device.sms, framework, near, offered_rows(kernel, room)
         )
-        return {count: chooser.choose(count, default_row(framework, kernel, count, room)) for count in tokens}
+        return {count: chooser.choose(count) for count in tokens}
     kept = [each for each in near if unsure or not each.apart]
     return {count: _from_tables(kernel, kept, count, framework, room) for count in tokens}
 
@@ -155,13 +155,14 @@ class _Chooser:
     near: Sequence[_Near]
     offered: Sequence[Row]
 
-    def choose(self, tokens: int, default: Row) -> TableRow:
+    def choose(self, tokens: int) -> TableRow:
         """Return the row of a number of tokens."""
         room, margin = room_of(self.device), self.model.margin_of(self.kernel)
+        default = default_row(self.framework, self.kernel, tokens, room)
         table = next(_near_rows(self.kernel, self.near, tokens, self.framework, room), None)
         rows = [default, *([table.config] if table else []), *self.offered]
         log_s = self.model.compare(self.kernel, tokens, rows, self.sms, self.device)
-        gains = log_s[0] - log_s
+        gains = np.round(log_s[0] - log_s, _DIGITS)
         best = int(np.argmax(gains))
         if gains[best] > margin:
             return self._told(TableRow(rows[best], "predicted"), gains[best])

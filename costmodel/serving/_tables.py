@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import get_args
 
 import msgspec
@@ -12,11 +12,11 @@ import msgspec
 from costmodel.arguments import check_whole
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.files import make_folder, write_whole
-from costmodel.reading import read_bytes, read_json
+from costmodel.reading import is_file, read_bytes, read_json
 from costmodel.records._device_table import find_device
 from costmodel.serving._choose import TableRow, choose_rows
 from costmodel.serving._default_rule import Framework
-from costmodel.serving._forms import encode_table, name_table
+from costmodel.serving._forms import encode_table, is_table, name_table
 from costmodel.serving._kernel import Kernel
 from costmodel.serving._model_config import read_served_model
 from costmodel.version import __version__
@@ -95,10 +95,15 @@ class ServingTables:
     def write(self, folder: Path | str) -> Path:
         """Write the tables and their manifest into a folder.
 
+        Tables that an earlier call wrote there, and this one does not, are deleted, or they would be read.
+
         Raises:
-            CostModelError: A file cannot be written.
+            CostModelError: A file cannot be written, or the folder has a manifest that was altered.
         """
         place = Path(folder)
+        if is_file(place / MANIFEST):
+            for path in load_serving_tables(place).tables.keys() - self.tables.keys():
+                (place / path).unlink()
         for path, content in self.files().items():
             make_folder((place / path).parent)
             write_whole(place / path, content)
@@ -215,6 +220,10 @@ def load_serving_tables(
     unsigned = msgspec.structs.replace(told, content="")
     if hashlib.sha256(_encode(unsigned)).hexdigest() != told.content:
         raise CostModelError(f"{place / MANIFEST} must be as it was written, but was altered. {_REMEDY}")
+    if told.files.keys() != told.tables.keys() or not all(map(_is_within, told.files)):
+        raise CostModelError(
+            f"{place / MANIFEST} must name tables in its folder, but names others. {_REMEDY}"
+        )
     for path, sha256 in told.files.items():
         content = read_bytes(place / path, "a table of configs", remedy=_REMEDY)
         if hashlib.sha256(content).hexdigest() != sha256:
@@ -223,6 +232,12 @@ def load_serving_tables(
         if wanted is not None and wanted != own:
             raise CostModelError(f"{place} holds tables for {what} {own}, but {wanted} will run. {_REMEDY}")
     return found
+
+
+def _is_within(path: str) -> bool:
+    """Whether a path is that of a table below the folder of its manifest."""
+    parts = PurePosixPath(path)
+    return is_table(parts.name) and not parts.is_absolute() and ".." not in parts.parts
 
 
 def _encode(manifest: _Manifest) -> bytes:

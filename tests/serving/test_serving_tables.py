@@ -1,6 +1,7 @@
 """Tables for frameworks: which kernels a model has, what each row is, and the folder that is read again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,35 @@ def test_what_was_written_is_read_again_for_the_same_gpu_and_triton_alone(tmp_pa
         load_serving_tables(folder, device=L40S)
     with pytest.raises(CostModelError, match=r"for Triton 3.6.0, but 3.7.0 will run"):
         load_serving_tables(folder, triton="3.7.0")
+
+
+def test_tables_that_are_no_longer_there_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    """A framework would read what an earlier call left for another model."""
+    folder, other = tmp_path / "tables", tmp_path / "tables" / "E=8,N=64,device_name=NVIDIA_L4.json"
+    first = serve_tables(write_model(tmp_path, DEEPSEEK_V3), "NVIDIA H200", tensor_parallel=8)
+    first.write(folder)
+    other.write_text("{}")
+    second = serve_tables(write_model(tmp_path, QWEN3), "NVIDIA H200")
+    second.write(folder)
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*.json")}
+    assert left == {*second.files(), other.name}
+    assert load_serving_tables(folder).content == second.content
+
+
+def test_a_manifest_that_names_files_outside_of_its_folder_is_refused(tmp_path: Path) -> None:
+    name, outside = (
+        "E=128,N=768,device_name=NVIDIA_H200.json",
+        tmp_path / "E=128,N=768,device_name=NVIDIA_H200.json",
+    )
+    found = serve_tables(write_model(tmp_path, QWEN3), "NVIDIA H200")
+    made = replace(found, tables={f"../{name}": found.tables[name]})
+    folder = made.write(tmp_path / "tables")
+    assert outside.exists()
+    with pytest.raises(CostModelError, match="must name tables in its folder"):
+        load_serving_tables(folder)
+    with pytest.raises(CostModelError, match="must name tables in its folder"):
+        found.write(folder)
+    assert outside.exists()
 
 
 @pytest.mark.parametrize("altered", ["E=128,N=768,device_name=NVIDIA_H200.json", "serve-tables.json"])
