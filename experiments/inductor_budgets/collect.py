@@ -21,7 +21,7 @@ import torch
 sys.path.append(str(Path(__file__).parent))
 from networks import JUDGED, MORE
 from products import Call, distinct_calls
-from sweep import CpuParts, GpuParts, Precompile, Sweep, describe
+from sweep import CpuTimer, GpuTimer, Precompile, Sweep, describe
 
 SMS = (8, 16, 32, 64, 96, 132)
 COLD_ON, COLD_EVERY = (32, 132), 6  # parts on which every so-many-th product is timed with a cold L2 too
@@ -90,7 +90,7 @@ def work(args: argparse.Namespace, end: float) -> None:
     """Compile the products one by one; time their candidates, unless this process only goes ahead."""
     timed = args.role == "time"
     done = begun(args)
-    places = (GpuParts(SMS) if args.device == "cuda" else CpuParts()) if timed else None
+    places = (GpuTimer(SMS) if args.device == "cuda" else CpuTimer()) if timed else None
     for i, call in enumerate(calls_of(args)):
         if time.monotonic() > end:
             break
@@ -105,7 +105,7 @@ def work(args: argparse.Namespace, end: float) -> None:
         except Exception as error:  # noqa: BLE001 (told, and the next product follows)
             print(f"{call.name}: {type(error).__name__}: {error}"[:300], flush=True)
             if places:
-                places.check()
+                places.wait()
             continue
         if timed:
             _append(args, row(call, sweep, time.monotonic() - start))

@@ -8,9 +8,11 @@ from statistics import median
 from typing import Any, Protocol
 
 import torch
+from parts import GpuParts
+
+from costmodel.integrations.inductor._timer import elapsed_ms
 
 _ROUND_S, _MOST_REPLAYS = 2e-3, 50
-_HOLD_CYCLES = 150_000  # some 0.1 ms, in which the host launches
 
 Replay = Callable[[], Any]
 
@@ -43,21 +45,12 @@ class Graphs(Protocol):
         ...
 
 
-class GpuGraphs:
+class GpuGraphs(GpuParts):
     """Graphs on parts of the first GPU, with whatever L2 holds."""
 
     def __init__(self, sms: Sequence[int]) -> None:
-        from costmodel.collector.device._green_context import GreenContexts
-
-        torch.cuda.init()
+        super().__init__(sms)
         self.device = torch.cuda.get_device_name()
-        self._contexts = GreenContexts()
-        made = [self._contexts.streams(min(each, self._contexts.total_sms)) for each in sms]
-        self._streams = {granted: torch.cuda.ExternalStream(handles[0]) for handles, granted in made}
-        self.granted = tuple(self._streams)
-
-    def enter(self, sms: int) -> AbstractContextManager[Any]:
-        return torch.cuda.stream(self._streams[sms])
 
     def capture(self, sms: int, run: Replay) -> Replay:
         with self.enter(sms):
@@ -83,19 +76,13 @@ class GpuGraphs:
                     times[name].append(self._seconds(replay, runs[name]))
         return {name: median(each) for name, each in times.items()}
 
-    def wait(self) -> None:
-        torch.cuda.synchronize()
-
     def _seconds(self, replay: Replay, runs: int) -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        def run() -> None:
+            for _ in range(runs):
+                replay()
+
         replay()
-        torch.cuda._sleep(_HOLD_CYCLES)
-        start.record()
-        for _ in range(runs):
-            replay()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end)) * 1e-3 / runs
+        return elapsed_ms(run) * 1e-3 / runs
 
 
 class CpuGraphs:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
-import torch
+from parts import GpuParts
 from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
+from costmodel.integrations.inductor._timer import capture, elapsed_ms
+
 _REPEAT_S, _MOST_RUNS, _REPEATS = 600e-6, 40, 4
-_HOLD_CYCLES = 150_000  # some 0.1 ms, in which the host launches a graph
 _AGAIN = 8  # candidates that are timed twice: the best
 
 Run = Callable[[], Any]
@@ -32,55 +33,24 @@ class Parts(Protocol):
         """Return seconds of a run on the part that was entered, a few times."""
         ...
 
-    def check(self) -> None:
-        """Raise if nothing can run any more."""
+    def wait(self) -> None:
+        """Wait for what was launched; raise if nothing can run any more."""
         ...
 
 
-class GpuParts:
-    """Parts of the first GPU; each is timed in CUDA graphs, with whatever L2 holds (warm)."""
-
-    def __init__(self, sms: Sequence[int]) -> None:
-        from costmodel.collector.device._green_context import GreenContexts
-
-        torch.cuda.init()
-        self._contexts = GreenContexts()
-        made = [self._contexts.streams(min(each, self._contexts.total_sms)) for each in sms]
-        self._streams = {granted: torch.cuda.ExternalStream(handles[0]) for handles, granted in made}
-        self.granted = tuple(self._streams)
-
-    def enter(self, sms: int) -> AbstractContextManager[Any]:
-        return torch.cuda.stream(self._streams[sms])
+class GpuTimer(GpuParts):
+    """Times in CUDA graphs on the part that was entered, with whatever L2 holds (warm)."""
 
     def time(self, run: Run) -> list[float]:
         run()
-        once = self._seconds(run, 0)
+        once = elapsed_ms(run) * 1e-3
         runs = min(_MOST_RUNS, max(1, math.ceil(_REPEAT_S / once)))
-        graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(capture_error_mode="relaxed")
-        try:
-            for _ in range(runs):
-                run()
-        finally:
-            graph.capture_end()
+        graph = capture(run, runs)
         graph.replay()
-        return [self._seconds(graph.replay, _HOLD_CYCLES) / runs for _ in range(_REPEATS)]
-
-    def check(self) -> None:
-        torch.cuda.synchronize()
-
-    def _seconds(self, run: Run, hold: int) -> float:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        if hold:
-            torch.cuda._sleep(hold)
-        start.record()
-        run()
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end)) * 1e-3
+        return [elapsed_ms(graph.replay) * 1e-3 / runs for _ in range(_REPEATS)]
 
 
-class CpuParts:
+class CpuTimer:
     """This CPU, as if it had two parts, to rehearse the experiment."""
 
     granted = (1, 2)
@@ -94,8 +64,8 @@ class CpuParts:
         run()
         return [time.perf_counter() - start]
 
-    def check(self) -> None:
-        """Nothing can break."""
+    def wait(self) -> None:
+        """Everything is done when it returns."""
 
 
 class Sweep:
@@ -159,7 +129,7 @@ class Sweep:
                 runs[each] = _make_run(each, inputs)
                 times[each] = self._parts.time(runs[each])
             except Exception as error:  # noqa: BLE001 (whatever a candidate fails with is its outcome)
-                self._parts.check()
+                self._parts.wait()
                 errors[each] = f"{type(error).__name__}: {error}"[:80]
         best = sorted(times, key=lambda each: min(times[each]))[:_AGAIN]
         return times | {each: [*times[each], *self._parts.time(runs[each])] for each in best}

@@ -103,17 +103,22 @@ def _in_graph_ms(run: Callable[[], Any]) -> float:
     for _run in range(2):
         run()  # a candidate that cannot run fails here, as Inductor expects
     torch.cuda.synchronize()
-    graph = _captured(run)
+    graph = capture(run, RUNS)
     graph.replay()
-    return min(_replayed_ms(graph) for _repeat in range(_REPEATS)) / RUNS
+    return min(elapsed_ms(graph.replay) for _repeat in range(_REPEATS)) / RUNS
 
 
-def _captured(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+def capture(run: Callable[[], Any], runs: int) -> torch.cuda.CUDAGraph:
+    """Return a graph of so many runs, which have run before, on the current stream.
+
+    Raises:
+        NoGraphError: None can be made.
+    """
     graph = torch.cuda.CUDAGraph()
     try:
         graph.capture_begin(capture_error_mode="relaxed")
         try:
-            for _run in range(RUNS):
+            for _run in range(runs):
                 run()
         finally:
             graph.capture_end()
@@ -122,11 +127,12 @@ def _captured(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def _replayed_ms(graph: torch.cuda.CUDAGraph) -> float:
+def elapsed_ms(run: Callable[[], Any]) -> float:
+    """Return the milliseconds of what a run launches on the current stream, without the time to launch it."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda._sleep(_HOLD_CYCLES)
     start.record()
-    graph.replay()
+    run()
     end.record()
     end.synchronize()
     return float(start.elapsed_time(end))
