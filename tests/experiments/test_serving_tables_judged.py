@@ -1,0 +1,76 @@
+"""How rows of tables are judged: by what was timed of a problem, and with the rule that tables have."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from experiment_folder import found_beside
+
+from costmodel import load_dataset
+
+pytestmark = pytest.mark.white_box
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "serving"
+MODULES = ("timings", "judge", "model", "extract")
+WORKLOADS = [
+    "triton.fused_moe-t128-e8-k2-n7168-d4096-s50",
+    "triton.fused_moe_float8-t32-e256-k8-n512-d7168-s100",
+    "triton.block_scaled_float8-m256-n7168-k2048",
+]
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[dict[str, ModuleType]]:
+    """Scripts of the experiment."""
+    with found_beside(FOLDER, MODULES):
+        import extract
+        import judge
+        import timings
+
+        yield {"extract": extract, "judge": judge, "timings": timings}
+
+
+def test_defaults_and_tables_are_found_among_what_was_timed(modules: dict[str, ModuleType]) -> None:
+    judge = modules["judge"]
+    data = load_dataset("serving-sm-budgets", workloads=WORKLOADS)
+    tasks = modules["timings"].list_tasks(data.to_measurements())
+    assert {task.workload.name for task in tasks} == set(WORKLOADS)
+    assert {task.sms for task in tasks} == {32, 64, 132}
+    for task in tasks:
+        assert np.isfinite(task.X).all()
+        assert np.isfinite(task.seconds).all()
+        for framework in ("vllm", "sglang"):
+            assert judge.place_of_default(task, framework) is not None
+            assert judge.place_of_table(task, framework) is not None
+
+
+def test_the_default_stays_unless_another_is_expected_to_be_well_ahead(
+    modules: dict[str, ModuleType],
+) -> None:
+    judge = modules["judge"]
+    data = load_dataset("serving-sm-budgets", workloads=WORKLOADS[:1])
+    (task,) = (task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 32)
+    default = judge.place_of_default(task, "vllm")
+    other = (default + 1) % len(task.rows)
+    log_s = np.zeros(len(task.rows))
+    log_s[other] = -0.1
+    assert judge.chosen(task, log_s, default, "vllm", 0.2) == default
+    assert judge.chosen(task, log_s, default, "vllm", 0.05) == other
+
+
+def test_tables_are_packed_from_a_wheel(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+    row = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 128, "GROUP_SIZE_M": 1}
+    row |= {"num_warps": 4, "num_stages": 4}
+    wheel, folder = tmp_path / "sglang.whl", "sglang/configs/triton_3_5_1"
+    with zipfile.ZipFile(wheel, "w") as packed:
+        rows = {"1": row, "64": {**row, "SPLIT_K": 4}}
+        packed.writestr(f"{folder}/E=8,N=3584,device_name=NVIDIA_L40S.json", json.dumps(rows))
+        packed.writestr(f"{folder}/E=8,N=3584,device_name=NVIDIA_L40S_down.json", json.dumps(rows))
+        packed.writestr("sglang/other.json", "{}")
+    (table,) = modules["extract"]._tables(wheel)
+    assert (table.framework, table.triton, table.device) == ("sglang", "3.5.1", "NVIDIA L40S")
+    assert table.rows == {1: row}
