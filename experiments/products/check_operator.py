@@ -47,8 +47,8 @@ def main() -> int:
         except Exception as error:  # noqa: BLE001 (what fails is a result, and the others are still wanted)
             check.wrong.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
         found |= {"by_cublaslt": check.by_cublaslt, "wrong": check.wrong}
-    if options.out:
-        options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        if options.out:
+            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found, indent=1))
     return bool(check.wrong)
 

@@ -7,17 +7,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
-from judge import hold_out
 from kit.results import say
-from study import (
-    H100_L2_BYTES,
-    H200_L2_BYTES,
-    Learned,
-    as_model,
-    carry_to_h100,
-    fit_rates,
-    spread_of,
-)
+from study import H200_L2_BYTES, Learned, as_model, carry_to_h100, fit_gpus, fit_rates, hold_out, spread_of
 
 from costmodel.benchmark._pose_products import WHOLE_SMS
 from costmodel.products._measured import read_measured
@@ -30,16 +21,16 @@ def main() -> None:
     measured = read_measured(options.measured)
     rates = fit_rates(measured, WHOLE_SMS, H200_L2_BYTES, 0)
     there = carry_to_h100(rates)
-    if options.other:
-        there = fit_rates(read_measured(options.other), WHOLE_SMS, H100_L2_BYTES, 0)
-    learned = Learned.of(measured, rates, WHOLE_SMS)
+    gpus = [Learned.of(measured, rates, WHOLE_SMS)]
+    if options.other:  # rates that are fitted to so few products tell less than those of the datasheet
+        gpus.append(Learned.of(read_measured(options.other), there, WHOLE_SMS))
     say("described")
     # The spread is that of products whose family was held out, with one seed; the trees are fitted to all.
-    log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
-    errors = log_s - hold_out(measured, learned, 0)[1]
-    every = np.ones(len(log_s), bool)
+    ((_, blind),) = hold_out(gpus[:1], gpus, 0)
+    errors = gpus[0].log_s - blind
     devices = {H100: (WHOLE_SMS, there), H200: (WHOLE_SMS, rates)}
-    model = as_model(learned.fit(every, measured, 0), devices, spread_of(measured.kernels, errors))
+    booster = fit_gpus([(each, np.ones(len(each.log_s), bool)) for each in gpus], 0)
+    model = as_model(booster, devices, spread_of(measured.kernels, errors))
     model.save(options.out)
     say(f"{options.out}: {options.out.stat().st_size / 1024:.0f} KiB")
 

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pandas as pd
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded, say
 from rules import RULES
-from study import H200_L2_BYTES, Learned, carry_to_h100, fit_rates, spread_of
+from study import FAMILIES, H200_L2_BYTES, Learned, carry_to_h100, fit_rates, hold_out, spread_of
 
 from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
@@ -22,17 +22,13 @@ from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule
 from costmodel.errors import CostModelError
 from costmodel.files import write_json
 from costmodel.products._choose import is_usual
-from costmodel.products._core import Rates
 from costmodel.products._measured import Measured, read_measured
 from costmodel.products._product import Product
 
 OURS, LISTED = "costmodel", "costmodel, with cuBLASLt's list"
 ANALYTIC = "costmodel, analytic core alone"
 SURE, MARGIN = "costmodel, with the list and a margin of 1.3", 1.3
-FAMILIES = (
-    ("llama",), ("qwen", "bert"), ("mixtral", "gpt2", "convolution"), ("deepseek", "dlrm"),
-    ("attention", "any"),
-)  # fmt: skip
+THERE, THERE_LISTED = "costmodel, some of it learned", "costmodel, with the list, some of it learned"
 PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE_SMS, WHOLE_SMS))
 COLUMNS = ["task", "rule", "sms", "dtype", "m", "quality", "best_of_3", "seconds"]
 
@@ -44,32 +40,59 @@ def main() -> None:
     # Some fifteen numbers for all products: they are fitted to all, those that are held out included.
     rates = fit_rates(measured, WHOLE_SMS, H200_L2_BYTES, 0, 40 if options.quick else 250)
     learned = Learned.of(measured, rates, WHOLE_SMS)
-    say("described")
-    log_s = np.log(measured.rows.seconds.to_numpy(np.float64))
-    held: list[pd.DataFrame] = []
-    errors = []
-    for seed in range(options.seeds):
-        listed, blind = hold_out(measured, learned, seed, 20 if options.quick else 250)
-        errors.append(blind - log_s)
-        held += [_judge(measured, blind, OURS, seed), _judge(measured, listed, LISTED, seed)]
-        held.append(_judge(measured, keep_usual(measured, listed), SURE, seed))
-        say(f"seed {seed}: {held[-3].quality.median():.4f}, {held[-2].quality.median():.4f}")
-    held.append(_judge(measured, np.log(learned.blind_s), ANALYTIC))
-    held += [_judge_rule(measured, rule, name) for name, rule in _rules(measured)]
-    tasks = pd.concat(held, ignore_index=True)
-    found = {
-        "tasks": len(measured.products),
-        "kernels": len(measured.kernels),
-        "shapes": len(set(measured.products)),
-        **summarise(tasks),
-        "latency_error": _latency_errors(measured, np.mean(errors, axis=0)),
-        "rates": {dtype: each._asdict() for dtype, each in rates.items()},
-    }
+    gpus, trees = [learned], 20 if options.quick else 250
     if options.other:
-        found["other"] = _on_another(read_measured(options.other), measured, learned, rates)
+        gpus.append(Learned.of(read_measured(options.other), carry_to_h100(rates), WHOLE_SMS))
+    say("described")
+    held, there = _Held(gpus[0]), [_Held(each) for each in gpus[1:]]
+    for seed in range(options.seeds):
+        own, *others = hold_out(gpus, gpus, seed, trees)
+        held.add(own, (OURS, LISTED), seed)
+        held.tasks.append(_judge(measured, keep_usual(measured, own[0]), SURE, seed))
+        say(f"seed {seed}: {held.tasks[-3].quality.median():.4f}, {held.tasks[-2].quality.median():.4f}")
+        for each, said in zip(there, others, strict=True):
+            each.add(said, (THERE, THERE_LISTED), seed)
+            each.add(hold_out([each.learned], gpus[:1], seed, trees)[0], (OURS, LISTED), seed)
+    for each in (held, *there):
+        each.tasks.append(_judge(each.learned.measured, np.log(each.learned.blind_s), ANALYTIC))
+        each.tasks += [
+            _judge_rule(each.learned.measured, rule, name) for name, rule in _rules(each.learned.measured)
+        ]
+    found = held.summary()
+    found["rates"] = {dtype: each._asdict() for dtype, each in rates.items()}
+    if there:
+        found["other"] = there[0].summary()
     options.out.mkdir(parents=True, exist_ok=True)
     write_json(options.out / "result.json", rounded(found, 4))
     print(json.dumps(rounded({k: v for k, v in found.items() if k != "rates"}, 4), indent=1))
+
+
+class _Held:
+    """What was said of a GPU's rows while their families were held out."""
+
+    def __init__(self, learned: Learned) -> None:
+        self.learned, self.tasks = learned, list[pd.DataFrame]()
+        self._errors: dict[str, list[FloatArray]] = {}
+
+    def add(self, said: tuple[FloatArray, FloatArray], names: tuple[str, str], seed: int) -> None:
+        """Judge log seconds, known with cuBLASLt's list and without; names of without, and of with."""
+        (listed, blind), (name, name_listed) = said, names
+        self._errors.setdefault(name, []).append(blind - self.learned.log_s)
+        measured = self.learned.measured
+        self.tasks += [_judge(measured, blind, name, seed), _judge(measured, listed, name_listed, seed)]
+
+    def summary(self) -> dict[str, Any]:
+        """How much was judged, and how."""
+        measured = self.learned.measured
+        errors = {
+            name: _latency_errors(measured, np.mean(each, axis=0)) for name, each in self._errors.items()
+        }
+        return {
+            "tasks": len(measured.products), "kernels": len(measured.kernels),
+            "shapes": len(set(measured.products)),
+            **summarise(pd.concat(self.tasks, ignore_index=True)),
+            "latency_error": errors.pop(OURS), "latency_error_learned": errors.get(THERE),
+        }  # fmt: skip
 
 
 def _options() -> argparse.Namespace:
@@ -82,24 +105,6 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def hold_out(
-    measured: Measured, learned: Learned, seed: int, trees: int = 250
-) -> tuple[FloatArray, FloatArray]:
-    """Return what trees that never saw a product's family, nor its layer elsewhere, say of each row.
-
-    Returns:
-        Log seconds: knowing cuBLASLt's list of algorithms, and without.
-    """
-    families, layers = measured.rows.family.to_numpy(), _layers(measured)
-    found = np.full((2, len(families)), np.nan)
-    for names in FAMILIES:
-        asked = np.isin(families, names)
-        if asked.any():
-            known = ~asked & ~np.isin(layers, np.unique(layers[asked]))
-            found[:, asked] = learned.predict(learned.fit(known, measured, seed, trees), asked)
-    return found[0], found[1]
-
-
 def keep_usual(measured: Measured, expected: FloatArray) -> FloatArray:
     """Put cuBLASLt's first algorithm first, unless another is expected to be faster by the margin."""
     found = expected.copy()
@@ -110,11 +115,6 @@ def keep_usual(measured: Measured, expected: FloatArray) -> FloatArray:
             if is_usual(kernel, kernels) and expected[j] <= least + np.log(MARGIN):
                 found[j] = least - 1
     return found
-
-
-def _layers(measured: Measured) -> Any:
-    """Return a number for each pair of n and k."""
-    return measured.rows.n.to_numpy(np.int64) << 32 | measured.rows.k.to_numpy(np.int64)
 
 
 def _judge(measured: Measured, expected: FloatArray, name: str, seed: int = 0) -> pd.DataFrame:
@@ -237,31 +237,6 @@ def _latency_errors(measured: Measured, log_error: FloatArray) -> dict[str, floa
         "near_best": float(np.median(np.abs(np.expm1(log_error[near])))),
         "half_width_90": float(np.mean(inside[:, 1] - inside[:, 0]) / 2),
     }
-
-
-def _on_another(
-    other: Measured, measured: Measured, learned: Learned, rates: Mapping[str, Rates]
-) -> dict[str, Any]:
-    """The same on an H100 that was never measured, for families and layers that were not either."""
-    there, log_s = (
-        Learned.of(other, carry_to_h100(rates), WHOLE_SMS),
-        np.log(other.rows.seconds.to_numpy(np.float64)),
-    )
-    listed, blind = (np.full(len(log_s), np.nan) for _ in range(2))
-    families, layers = measured.rows.family.to_numpy(), _layers(measured)
-    for names in FAMILIES:
-        asked = np.isin(other.rows.family.to_numpy(), names)
-        if asked.any():
-            known = ~np.isin(families, names) & ~np.isin(layers, np.unique(_layers(other)[asked]))
-            listed[asked], blind[asked] = there.predict(learned.fit(known, measured, 0), asked)
-    tasks = [
-        _judge(other, blind, OURS),
-        _judge(other, listed, LISTED),
-        _judge(other, np.log(there.blind_s), ANALYTIC),
-    ]
-    tasks += [_judge_rule(other, rule, name) for name, rule in RULES.items()]
-    found = summarise(pd.concat(tasks, ignore_index=True))
-    return {"tasks": len(other.products), "latency_error": _latency_errors(other, blind - log_s), **found}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Judge first choices on products of families that were held out, and draw them over SMs; some 2 minutes of a core.
+# Judge first choices on products of families that were held out, and draw them over SMs; some 6 minutes of a core.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 data=datasets/products-sm-budgets

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import xgboost as xgb
+from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from costmodel.arrays import FloatArray
@@ -22,7 +23,13 @@ from kit.trees import complete_trees
 
 H100_L2_BYTES, H200_L2_BYTES = 50 << 20, 60 << 20
 H100_BYTES_PER_S, H200_BYTES_PER_S = 3.35e12, 4.8e12
-_DEPTH, _TREES, _RATE = 6, 250, 0.12
+FAMILIES = (
+    ("llama",), ("qwen", "bert"), ("mixtral", "gpt2", "convolution"), ("deepseek", "dlrm"),
+    ("attention", "any"),
+)  # fmt: skip
+"""Families that are held out together."""
+Rows = NDArray[np.bool_]
+_DEPTH, _TREES, _RATE = 8, 250, 0.12
 # Kernels near the best of their task weigh most. Those that take at most 1.5 times as long count as near, and
 # of them and of the others trees learn from these shares.
 _POWER, _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.5, 1.5, 0.5, 0.12
@@ -89,9 +96,10 @@ def carry_to_h100(rates: dict[str, Rates]) -> dict[str, Rates]:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What trees learn from: every row, and cuBLASLt's once more as they are known without its list.
+    """What trees learn from: every row of a GPU, and cuBLASLt's once more as they are known without its list.
 
     Attributes:
+        measured: The rows.
         X: ``(n, len(COLUMNS))``.
         X_blind: The same of kernels as they are known without asking cuBLASLt.
         analytic_s: ``(n,)`` analytic seconds.
@@ -99,11 +107,12 @@ class Learned:
         is_library: ``(n,)`` whether the two differ.
     """
 
+    measured: Measured
     X: FloatArray
     X_blind: FloatArray
     analytic_s: FloatArray
     blind_s: FloatArray
-    is_library: "np.ndarray[Any, Any]"
+    is_library: Rows
 
     @classmethod
     def of(cls, measured: Measured, rates: dict[str, Rates], whole: int) -> "Learned":
@@ -112,26 +121,83 @@ class Learned:
         blind = without_lists(measured.kernels)
         X_blind, blind_s = measured.columns(rates, whole, blind)
         is_library = np.array([a != b for a, b in zip(blind, measured.kernels, strict=True)])
-        return cls(X, X_blind, analytic_s, blind_s, is_library)
+        return cls(measured, X, X_blind, analytic_s, blind_s, is_library)
 
-    def fit(
-        self, rows: "np.ndarray[Any, Any]", measured: Measured, seed: int, trees: int = _TREES
-    ) -> xgb.Booster:
-        """Fit trees to some rows, to fewer of those far from the best; cuBLASLt's come in both ways."""
-        log_s, weights = np.log(measured.rows.seconds.to_numpy(np.float64)), weigh(measured)
+    @property
+    def log_s(self) -> FloatArray:
+        """``(n,)`` log of the measured seconds."""
+        found: FloatArray = np.log(self.measured.rows.seconds.to_numpy(np.float64))
+        return found
+
+    @property
+    def families(self) -> "np.ndarray[Any, Any]":
+        """``(n,)`` family of each row's product."""
+        return self.measured.rows.family.to_numpy()
+
+    @property
+    def layers(self) -> "np.ndarray[Any, Any]":
+        """``(n,)`` a number for each pair of n and k."""
+        rows = self.measured.rows
+        return rows.n.to_numpy(np.int64) << 32 | rows.k.to_numpy(np.int64)
+
+    def draw(self, rows: Rows, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Draw what trees see of some rows, fewer of those far from the best; cuBLASLt's come in both ways.
+
+        Returns:
+            Columns, log of measured over analytic seconds, and weights.
+        """
+        weights = weigh(self.measured)
         shares = np.where(weights < _NEAR**-_POWER, _FAR_SHARE, _NEAR_SHARE)
         rows = rows & (np.random.default_rng(seed).random(len(rows)) < shares)
         twice = rows & self.is_library
-        X = np.concatenate([self.X[rows], self.X_blind[twice]])
-        y = np.concatenate([(log_s - np.log(self.analytic_s))[rows], (log_s - np.log(self.blind_s))[twice]])
-        return fit_trees(X, y, np.concatenate([weights[rows], weights[twice]]), seed, trees)
+        known, blind = self.log_s - np.log(self.analytic_s), self.log_s - np.log(self.blind_s)
+        return (
+            np.concatenate([self.X[rows], self.X_blind[twice]]),
+            np.concatenate([known[rows], blind[twice]]),
+            np.concatenate([weights[rows], weights[twice]]),
+        )
 
-    def predict(self, booster: xgb.Booster, rows: "np.ndarray[Any, Any]") -> tuple[FloatArray, FloatArray]:
+    def predict(self, booster: xgb.Booster, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """Return the log seconds of rows, knowing cuBLASLt's list and without."""
         found = []
         for X, seconds in ((self.X, self.analytic_s), (self.X_blind, self.blind_s)):
             found.append(np.log(seconds[rows]) + booster.predict(xgb.DMatrix(X[rows].astype(np.float32))))
         return found[0], found[1]
+
+
+def fit_gpus(parts: Sequence[tuple[Learned, Rows]], seed: int, trees: int = _TREES) -> xgb.Booster:
+    """Fit trees to some rows of each GPU."""
+    drawn = [learned.draw(rows, seed) for learned, rows in parts]
+    X, log_ratio, weights = (np.concatenate(each) for each in zip(*drawn, strict=True))
+    return fit_trees(X, log_ratio, weights, seed, trees)
+
+
+def hold_out(
+    asked: Sequence[Learned], known: Sequence[Learned], seed: int, trees: int = _TREES
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Return what trees that never saw a product's family, nor its layer elsewhere, say of each row.
+
+    Args:
+        asked: Rows of some GPUs.
+        known: GPUs that are learned from.
+        seed: Of what is drawn.
+        trees: How many.
+
+    Returns:
+        Of each GPU log seconds: knowing cuBLASLt's list of algorithms, and without.
+    """
+    found = [np.full((2, len(each.families)), np.nan) for each in asked]
+    for names in FAMILIES:
+        places = [np.isin(each.families, names) for each in asked]
+        layers = np.unique(
+            np.concatenate([each.layers[rows] for each, rows in zip(asked, places, strict=True)])
+        )
+        parts = [(each, ~np.isin(each.families, names) & ~np.isin(each.layers, layers)) for each in known]
+        booster = fit_gpus(parts, seed, trees)
+        for each, rows, said in zip(asked, places, found, strict=True):
+            if rows.any():
+                said[:, rows] = each.predict(booster, rows)
+    return [(listed, blind) for listed, blind in found]
 
 
 def fit_trees(

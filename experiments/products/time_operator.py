@@ -88,13 +88,15 @@ def summarise(rows: list[dict[str, float]]) -> dict[str, object]:
 
 
 def _ratios(rows: list[dict[str, float]], other: str) -> dict[str, dict[str, float]]:
-    """By SMs."""
+    """By SMs, and of 8 to 64 together."""
+    parts = {f"{sms:.0f}": (sms, sms) for sms in sorted({row["sms"] for row in rows})} | {"8-64": (8, 64)}
     found = {}
-    for sms in sorted({row["sms"] for row in rows}):
-        here = np.array([row[f"{other}_s"] / row["ours_s"] for row in rows if row["sms"] == sms])
-        low, tenth = np.quantile(here, (0.0, 0.1))
-        mean = float(np.exp(np.log(here).mean()))
-        found[f"{sms:.0f}"] = {"geometric_mean": mean, "p10": float(tenth), "worst": float(low)}
+    for name, (low, high) in parts.items():
+        here = [row[f"{other}_s"] / row["ours_s"] for row in rows if low <= row["sms"] <= high]
+        if here:
+            worst, tenth = np.quantile(here, (0.0, 0.1)).tolist()
+            mean = float(np.exp(np.log(here).mean()))
+            found[name] = {"geometric_mean": mean, "p10": tenth, "worst": worst}
     return found
 
 
