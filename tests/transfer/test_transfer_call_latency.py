@@ -218,7 +218,8 @@ def test_devices_are_answered_with_an_interval_or_a_reason(name: str) -> None:
         ("Tesla V100-PCIE-32GB", "before Ampere"),
         ("NVIDIA L4", "less than 1/2 of the bandwidth"),
         ("NVIDIA A2", "less than 1/2 of the SMs"),
-        ("NVIDIA GeForce RTX 3090", "less than 1/2 of the Tensor rate"),
+        ("NVIDIA A10", "less than 1/2 of the Tensor rate"),
+        ("NVIDIA GeForce RTX 4090", "no GeForce was measured"),
     ],
 )
 def test_a_device_beyond_all_that_were_measured_has_no_interval(name: str, why: str) -> None:

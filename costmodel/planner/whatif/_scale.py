@@ -260,8 +260,8 @@ def on_device(
     and other kernels with the first. In addition, the part of the time that memory takes, small for products
     and large for most others, scales with the bandwidth. A rate that is not known for both devices counts as
     equal. Of the rates of a datasheet counts what a device reaches, where that is known. Products in float16
-    whose sizes are known take, on a real device, what models of library calls say of it over what they say of
-    the recorded one.
+    whose sizes are known take, between real devices on which models of library calls have an interval, what
+    these say of the one over what they say of the other.
 
     Args:
         graph: The graph.

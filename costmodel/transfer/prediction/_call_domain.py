@@ -2,6 +2,7 @@
 
 from costmodel.errors import CostModelError
 from costmodel.records._library_calls import find_format
+from costmodel.records._peak_rates import tensor_flops_with_float32_sums
 from costmodel.records._platform import Device
 from costmodel.transfer._call_latency import CallModel, spans_of
 
@@ -42,6 +43,8 @@ def why_no_interval(model: CallModel, group: str, device: Device) -> str:
     """Tell why no interval holds for calls of a group on a device; empty if generations left out back it."""
     if capability(device) < _OLDEST:
         return "no GPU before Ampere was measured"
+    if tensor_flops_with_float32_sums(device) < device.tensor_flops_per_sm_clock:
+        return "no GeForce was measured, whose Tensor Cores have half of their rate with sums in float32"
     for name, value, (least, most) in zip(_QUANTITIES, spans_of(device), model.spans.tolist(), strict=True):
         if value < least / _BEYOND:
             return f"it has less than 1/{_BEYOND} of the {name} of any GPU that was measured"
