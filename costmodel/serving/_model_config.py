@@ -6,7 +6,7 @@ Names of fields are those of ``transformers``: ``MixtralConfig``, ``Qwen3MoeConf
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +22,7 @@ _ATTENTION = (
 _SIXTEEN_BITS = "Products of linear layers in 16 bits: a library runs them, without a table."
 _OTHER_PRODUCTS = "Products of linear layers: only those in float8 with scales for blocks take a table."
 Size = Annotated[int, msgspec.Meta(ge=0, lt=2**24)]
+_Side = Annotated[int, msgspec.Meta(ge=1, lt=2**16)]
 
 
 class ServedModel(msgspec.Struct, frozen=True):
@@ -38,12 +39,26 @@ class ServedModel(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...]
 
 
+class _Types(msgspec.Struct, frozen=True):
+    num_bits: int = 0
+    type: str = ""
+    group_size: int | None = None
+    block_structure: tuple[_Side, _Side] | None = None
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Layers that are quantised alike, as the library compressed-tensors says it."""
+
+    weights: _Types | None = None
+    input_activations: _Types | None = None
+
+
 class _Quantization(msgspec.Struct, frozen=True):
     quant_method: str = ""
     bits: int = 0
     group_size: int = -1
-    weight_block_size: BlockShape | None = None
-    config_groups: dict[str, dict[str, Any]] = {}
+    weight_block_size: tuple[_Side, _Side] | None = None
+    config_groups: dict[str, _Group] = {}
 
 
 class _Config(msgspec.Struct, frozen=True):
@@ -128,6 +143,11 @@ class _Layers:
             )
         if precision == "fp8_w8a8" and block:
             for name, columns, depth in self._products():
+                if not (columns and depth):
+                    raise CostModelError(
+                        f"{self._file}: the product of {name} must have sizes, but has {columns} results of "
+                        f"{depth} elements. {_REMEDY}"
+                    )
                 yield name, ScaledProduct(columns, depth, block)
         else:
             self.left_out.append(_SIXTEEN_BITS if not self._method else _OTHER_PRODUCTS)
@@ -202,15 +222,14 @@ def _types(told: _Quantization) -> tuple[Precision, BlockShape | None] | None:
     return None
 
 
-def _compressed(group: dict[str, Any]) -> tuple[Precision, BlockShape | None] | None:
-    """As the library compressed-tensors says it, of the first group of layers."""
-    weights, tokens = group.get("weights") or {}, group.get("input_activations")
-    block = weights.get("block_structure")
-    match weights.get("type"), weights.get("num_bits"), bool(tokens):
+def _compressed(group: _Group) -> tuple[Precision, BlockShape | None] | None:
+    """Types of the first group of layers."""
+    weights = group.weights or _Types()
+    match weights.type, weights.num_bits, group.input_activations is not None:
         case "float", 8, True:
-            return "fp8_w8a8", (int(block[0]), int(block[1])) if isinstance(block, list) else None
+            return "fp8_w8a8", weights.block_structure
         case "int", 8, True:
             return "int8_w8a8", None
         case "int", (4 | 8) as bits, False:
-            return "int4_w4a16" if bits == 4 else "int8_w8a16", (0, int(weights.get("group_size") or 0))
+            return "int4_w4a16" if bits == 4 else "int8_w8a16", (0, max(weights.group_size or 0, 0))
     return None

@@ -59,6 +59,29 @@ def test_types_and_sizes_are_read_of_any_kind_of_model(
     assert name in {*found.tables, *(sentence.split(": ")[0] for sentence in found.left_out)}
 
 
+@pytest.mark.parametrize(
+    ("weights", "tokens", "name"),
+    [
+        ({"num_bits": 4, "type": "int", "group_size": 128}, None, ",dtype=int4_w4a16"),
+        ({"num_bits": 8, "type": "int"}, {"num_bits": 8, "type": "int"}, ",dtype=int8_w8a8"),
+        ({"num_bits": 8, "type": "float"}, {"num_bits": 8, "type": "float"}, ",dtype=fp8_w8a8"),
+        (
+            {"num_bits": 8, "type": "float", "block_structure": [128, 128]},
+            {"num_bits": 8, "type": "float"},
+            ",dtype=fp8_w8a8,block_shape=[128,128]",
+        ),
+    ],
+)
+def test_types_are_read_as_compressed_tensors_says_them(
+    weights: dict[str, object], tokens: dict[str, object] | None, name: str, tmp_path: Path
+) -> None:
+    groups = {"group_0": {"weights": weights, "input_activations": tokens, "targets": ["Linear"]}}
+    told = {"quant_method": "compressed-tensors", "config_groups": groups}
+    found = serve_tables(write_model(tmp_path, QWEN3, quantization_config=told), H100)
+    names = {*found.tables, *(sentence.split(": ")[0] for sentence in found.left_out)}
+    assert f"E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3{name}.json" in names
+
+
 def test_a_row_is_a_whole_config_that_the_gpu_has_room_for(tmp_path: Path) -> None:
     model = write_model(tmp_path, DEEPSEEK_V3)
     found = serve_tables(model, L40S, tensor_parallel=8, unsure=True)
@@ -185,6 +208,12 @@ def test_an_altered_file_is_refused(altered: str, tmp_path: Path) -> None:
         (QWEN3, H100, {"framework": "sglang"}, "SGLang keeps tables by version of Triton"),
         (QWEN3, H100, {"tensor_parallel": 7}, "width of an expert .768. must be a multiple"),
         (QWEN3, H100, {"tokens": [0]}, "tokens must be"),
+        (
+            {**DEEPSEEK_V3, "v_head_dim": 0},
+            H100,
+            {},
+            "attention, output must have sizes, but has 7168 results of 0",
+        ),
         ({"hidden_size": 8}, H100, {}, "with hidden_size and num_attention_heads"),
     ],
 )
