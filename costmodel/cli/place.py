@@ -61,7 +61,7 @@ def place(
         number_option(
             "above 0 and at most 1,000,000,000",
             lambda seconds: 0 < seconds <= 1e9,
-            help="Time limit of the solver, in seconds.",
+            help="Time limit of the solver, in seconds; with --non-contiguous, of each of its two searches.",
             metavar="SECONDS",
         ),
     ] = 30.0,

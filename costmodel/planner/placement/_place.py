@@ -21,8 +21,6 @@ Objective = Literal["throughput", "latency"]
 Method = Literal["cp-sat", "prefixes", "greedy", "given"]
 # Costs are rounded for the solver, see Scale: what is proven to this share of the value counts as optimal.
 _PROVEN = 1e-4
-# Of the time for a placement that need not be contiguous: on large graphs few are better than those that are.
-_CONTIGUOUS_SHARE = 2 / 3
 
 
 class _Task(NamedTuple):
@@ -90,7 +88,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
             there is one.
         contiguous: Whether each device is called once a sample: no value of the forward pass returns to a
             device that it left.
-        time_limit_s: Of the solver; where it ends before, the answer is the same for the same seed.
+        time_limit_s: Of the solver; where it ends before, the answer is the same for the same seed. If not
+            contiguous, contiguous placements are first searched for as long, so that freedom is not worse.
         seed: Of the solver's random choices.
         method: ``cp-sat`` (OR-tools) searches and proves, ``prefixes`` cuts one topological order by a
             dynamic program, ``greedy`` fills accelerators in this order. If not given, ``cp-sat`` where
@@ -118,13 +117,11 @@ def place(  # noqa: PLR0913 (one argument a choice)
     bound = _simple_bound(problem, objective)
     if method == "cp-sat":
         if not contiguous:
-            # The smaller problem first: what it finds is a placement, too, and a limit for the larger one.
-            within_s = time_limit_s * _CONTIGUOUS_SHARE
-            found, _ = _solve(task._replace(contiguous=True), value, within_s, seed)
+            # The smaller problem first, as if it were asked for: what it finds is a placement, too.
+            found, _ = _solve(task._replace(contiguous=True), value, time_limit_s, seed)
             if found is not None and (placed is None or task.value(found) < value):
                 placed, value = found, task.value(found)
-        time_left_s = time_limit_s - (perf_counter() - started)
-        found, proven = _solve(task, value, time_left_s, seed)
+        found, proven = _solve(task, value, time_limit_s, seed)
         if proven == inf and placed is None:
             raise CostModelError(
                 "Nodes must fit into the memory of devices that run them, but no placement does: "
