@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
 from costmodel.collector._local_engine import LocalEngine
@@ -378,6 +378,8 @@ def lacks_means(error: BaseException | None) -> bool:
     """
     while error is not None:
         if isinstance(error, _LACKING) or (isinstance(error, OSError) and error.errno in _DISK):
+            return True
+        if isinstance(error, DBAPIError) and error.connection_invalidated:  # a server that ends, by any name
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ import pytest
 from fake_records import fake_measurement
 from fresh_processes import Pipe, Process
 from postgres import end_connections
+from sqlalchemy.exc import DatabaseError
 from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
 
 import costmodel
@@ -157,6 +159,23 @@ def test_killed_again_and_again_it_ends_as_if_undisturbed(tmp_path):
     assert (tally.kills, tally.lost, tally.different) == (KILLS, 0, 0)
     assert tally.trials == 12 * tally.jobs
     assert tally.given_up <= KILLS
+
+
+@pytest.mark.parametrize(("is_gone", "state"), [(True, "open"), (False, "failed")])
+def test_a_server_that_ends_costs_no_task_whatever_its_driver_calls_it(
+    tmp_path, replayed, monkeypatch, is_gone, state
+):
+    """Psycopg tells of a server that ends in the middle of an answer by an error of no class of its own."""
+
+    def tune(*_, **settings):
+        raise DatabaseError("SELECT 1", {}, Exception("gone"), connection_invalidated=is_gone)
+
+    monkeypatch.setattr("costmodel.service._work.tune", tune)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    id_ = store.submit(two_tasks(replayed, trials=6, size=3))
+    with pytest.raises(CostModelError, match="must be a database that answers") if is_gone else nullcontext():
+        work(store, once=True)
+    assert store.show(id_).tasks[0].state == state
 
 
 def test_a_job_that_is_cancelled_while_it_runs_stops(tmp_path, replayed, monkeypatch):
