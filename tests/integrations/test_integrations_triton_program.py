@@ -249,6 +249,12 @@ def test_a_program_that_takes_its_process_with_it_costs_itself_alone(
         rank_program(program(tmp_path, then=then), time_limit_s=1.0)
 
 
+def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(CostModelError, match="ended with exit code 1"):
+        rank_program(program(tmp_path))
+
+
 def test_what_a_program_asks_of_data_is_guessed(tmp_path: Path) -> None:
     """As Liger's cross entropy does, which counts labels, and looks at the largest, before its launch."""
     file = program(tmp_path, then="pass")

@@ -157,6 +157,7 @@ def _run(job: _Job) -> list[RankedKernel]:
         raise CostModelError(f"time_limit_s must be above 0, but got {job.time_limit_s}.")
     with TemporaryDirectory() as folder:
         Path(folder, _JOB).write_bytes(msgspec.json.encode(job))
+        Path(folder, _STACK).touch()
         done = subprocess.run(  # noqa: S603 (this module, in this interpreter of Python)
             [sys.executable, "-P", "-m", __name__, folder],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
