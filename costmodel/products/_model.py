@@ -19,7 +19,7 @@ from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_pr
 from costmodel.reading import read_arrays, refusing
 
 SHIPPED = Path(__file__).with_name("model.npz")
-H200 = "NVIDIA H200"  # measured; of an H100 are known bandwidth and L2 alone
+H200 = "NVIDIA H200"  # where most was measured
 _MAKE_IT = "Make it with experiments/products/fit.sh."
 
 
