@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from costmodel.cli._options import CommandGroup, JsonOption, count_option, output_option
+from costmodel.cli._options import (
+    MACHINES,
+    OUTPUT,
+    TABLES,
+    CommandGroup,
+    JsonOption,
+    count_option,
+    output_option,
+)
 from costmodel.cli._output import print_line, print_table, write_json
 from costmodel.report._page import TextTable
 
@@ -22,25 +30,46 @@ def serve_tables(
     model: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The model's `config.json`, or the folder with it.", show_default=False
+            metavar="FILE",
+            help="The model's `config.json`, or the folder with it.",
+            show_default=False,
+            rich_help_panel=TABLES,
         ),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="The GPU, as `costmodel devices list` calls it.", show_default=False
+            metavar="NAME",
+            help="The GPU, as `costmodel devices list` calls it.",
+            show_default=False,
+            rich_help_panel=MACHINES,
         ),
     ] = None,
     sms: Annotated[
         int | None,
-        count_option(help="Number of SMs that kernels will have there. Default: all.", show_default=False),
+        count_option(
+            help="Number of SMs that kernels will have there. Default: all.",
+            show_default=False,
+            rich_help_panel=MACHINES,
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        output_option(metavar="DIR", help="Folder for the tables and their manifest.", show_default=False),
+        output_option(
+            metavar="DIR",
+            help="Folder for the tables and their manifest.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="What reads the tables: `vllm` or `sglang`.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="What reads the tables: `vllm` or `sglang`.",
+            rich_help_panel=TABLES,
+        ),
     ] = "vllm",
     triton: Annotated[
         str,
@@ -48,18 +77,25 @@ def serve_tables(
             metavar="VERSION",
             help="Version of Triton beside the framework. SGLang looks for tables of its own version.",
             show_default=False,
+            rich_help_panel=TABLES,
         ),
     ] = "",
     tensor_parallel: Annotated[
-        int, count_option(help="Number of GPUs that share each expert and each product.")
+        int,
+        count_option(
+            help="Number of GPUs that share each expert and each product.", rich_help_panel=MACHINES
+        ),
     ] = 1,
-    expert_parallel: Annotated[int, count_option(help="Number of GPUs that share the experts out.")] = 1,
+    expert_parallel: Annotated[
+        int, count_option(help="Number of GPUs that share the experts out.", rich_help_panel=MACHINES)
+    ] = 1,
     unsure: Annotated[
         bool,
         typer.Option(
             "--unsure",
             help="Also take rows of tables for like sizes on GPUs of the same architecture, where the model "
             "does not know it: most of them gain, and some lose.",
+            rich_help_panel=TABLES,
         ),
     ] = False,
     json: JsonOption = None,
