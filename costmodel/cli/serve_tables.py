@@ -15,12 +15,18 @@ from costmodel.cli._options import (
     JsonOption,
     count_option,
     output_option,
+    said,
 )
 from costmodel.cli._output import print_line, print_table, write_json
 from costmodel.report._page import TextTable
 
 app = CommandGroup()
 _SHOWN = 20
+_VARIABLES = {"vllm": "VLLM_TUNED_CONFIG_FOLDER", "sglang": "SGLANG_MOE_CONFIG_DIR"}
+_PACKAGES = {
+    "vllm": "vllm/model_executor/layers/quantization/utils/configs",
+    "sglang": "sglang/kernels/ops/gemm/configs",
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -57,7 +63,7 @@ def serve_tables(
         Path | None,
         output_option(
             metavar="DIR",
-            help="Folder for the tables and their manifest.",
+            help="Folder for the tables and their manifest. Those written there before are deleted.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -111,6 +117,8 @@ def serve_tables(
       --triton 3.6.0 --out tables`
     """
     if context.invoked_subcommand:
+        if said(context):
+            raise typer.BadParameter(f"Options must follow `{context.invoked_subcommand}`.")
         return
     if model is None or device is None or out is None:
         raise typer.BadParameter("--model, --device and --out must be given together.")
@@ -131,10 +139,11 @@ def serve_tables(
         (path.rpartition("/")[2], ", ".join(table.used_by), _count(row.origin for row in table.rows.values()))
         for path, table in found.tables.items()
     ]
-    print_table(TextTable(f"{found.model} on {found.device}", ("table", "for", "rows"), rows, "lww"))
+    if rows:
+        print_table(TextTable(f"{found.model} on {found.device}", ("table", "for", "rows"), rows, "lww"))
     for sentence in found.left_out:
         print_line(sentence)
-    print_line(f"Written: {out} (content {found.content[:16]}). {_how_to_use(form, out)}")
+    print_line(f"Written: {out} (content {found.content[:16]}). {_how_to_use(form, out, found.tables)}")
     write_json(json, {"content": found.content, "origins": found.origins, "tables": dict(found.tables)})
 
 
@@ -143,7 +152,9 @@ def check(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Folder with tables of vLLM or SGLang, in any depth.", show_default=False
+            metavar="PATH",
+            help="Folder with tables of vLLM or SGLang, in any depth; or one table.",
+            show_default=False,
         ),
     ],
     device: Annotated[
@@ -181,6 +192,9 @@ def _count(origins: Iterable[str]) -> str:
     return ", ".join(f"{count} {origin}" for origin, count in Counter(origins).most_common())
 
 
-def _how_to_use(form: str, out: Path) -> str:
-    name = "VLLM_TUNED_CONFIG_FOLDER" if form == "vllm" else "SGLANG_MOE_CONFIG_DIR"
-    return f"Start the server with {name}={out}."
+def _how_to_use(form: str, out: Path, tables: Iterable[str]) -> str:
+    """What to do with tables of linear layers, and with others, as far as there are some."""
+    are_linear = {path.startswith("linear/") for path in tables}
+    said = [f"Copy {out / 'linear'}/*.json to {_PACKAGES[form]}."] if True in are_linear else []
+    said += [f"Start the server with {_VARIABLES[form]}={out}."] if False in are_linear else []
+    return " ".join(said) or "No table is in it: start the server without one."

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.reading import is_file, is_folder
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 from costmodel.serving._choose import near_tables, room_of
@@ -17,6 +18,7 @@ from costmodel.serving._kernel import Kernel, Row, needed_shared_bytes
 # Doublings of a tile's sides, with half of those of warps and stages. Of rows that frameworks ship, 0.6 % are
 # so far from all of a dozen like tables, of random ones that run 50 % (experiments/serving/doubts.py).
 FAR, _OTHERS, _ENOUGH = 3.0, 12, 3
+_POWERS = ("BLOCK_SIZE_M", "BLOCK_SIZE_N", "BLOCK_SIZE_K", "num_warps")
 _WEIGHTS = {"BLOCK_SIZE_M": 1, "BLOCK_SIZE_N": 1, "BLOCK_SIZE_K": 1, "num_warps": 0.5, "num_stages": 0.5}
 
 
@@ -56,13 +58,18 @@ def check_tables(folder: Path | str, device: str | None = None) -> Checked:
     """Find rows of tables that should be timed again.
 
     Args:
-        folder: Holds tables of vLLM or SGLang, in any depth; other files are passed over.
+        folder: Holds tables of vLLM or SGLang, in any depth; other files are passed over. Or one table.
         device: Name of the GPU that they are for. Default: as each name says.
 
     Raises:
         CostModelError: There are no tables, one cannot be read, or ``device`` is unknown.
     """
-    paths = sorted(path for path in Path(folder).rglob("*.json") if is_table(path.name))
+    if is_file(folder):
+        paths = [Path(folder)]
+    elif is_folder(folder):
+        paths = sorted(path for path in Path(folder).rglob("*.json") if is_table(path.name))
+    else:
+        raise CostModelError(f"{folder} must be a folder of tables, or a table, but there is none.")
     if not paths:
         raise CostModelError(
             f"{folder} must hold tables of vLLM or SGLang, such as E=8,N=14336,device_name=NVIDIA_L40S.json, "
@@ -96,7 +103,9 @@ def like_rows(kernel: Kernel, device: Device, but: Mapping[int, Row]) -> list[di
 def _doubts(name: str, table: TableFile, others: Sequence[dict[int, Row]], room: int) -> Iterator[Doubt]:
     for tokens, row in sorted(table.rows.items()):
         needed = needed_shared_bytes(table.kernel, row)
-        if needed > room:
+        if odd := [f"{each} {row[each]}" for each in _POWERS if row[each].bit_count() > 1]:
+            yield Doubt(name, tokens, row, f"Triton takes powers of two, but here is {', '.join(odd)}")
+        elif needed > room:
             yield Doubt(name, tokens, row, f"needs {needed:,} bytes of shared memory, but there are {room:,}")
         elif not _keeps_scales(table.kernel, row):
             yield Doubt(name, tokens, row, "BLOCK_SIZE_K neither divides the block of a scale nor is divided")

@@ -28,14 +28,15 @@ from costmodel.serving._kernel import (
     ScaledProduct,
 )
 
+_BLOCK = r"[1-9]\d{0,5}, ?[1-9]\d{0,5}"
 # A table whose name ends in `_down` is for the second product alone.
 _EXPERTS = re.compile(
-    r"E=(?P<experts>\d{1,9}),N=(?P<width>\d{1,9}),device_name=(?P<device>[^,]+?)"
-    r"(?:,dtype=(?P<dtype>[a-z0-9_]+?))?(?:,block_shape=\[(?P<block>\d{1,6}, ?\d{1,6})\])?(?<!_down)\.json"
+    r"E=(?P<experts>[1-9]\d{0,8}),N=(?P<width>[1-9]\d{0,8}),device_name=(?P<device>[^,]+?)"
+    rf"(?:,dtype=(?P<dtype>[a-z0-9_]+?))?(?:,block_shape=\[(?P<block>{_BLOCK})\])?(?<!_down)\.json"
 )
 _SCALED = re.compile(
-    r"N=(?P<columns>\d{1,9}),K=(?P<depth>\d{1,9}),device_name=(?P<device>[^,]+),dtype=fp8_w8a8,"
-    r"block_shape=\[(?P<block>\d{1,6}, ?\d{1,6})\]\.json"
+    r"N=(?P<columns>[1-9]\d{0,8}),K=(?P<depth>[1-9]\d{0,8}),device_name=(?P<device>[^,]+),dtype=fp8_w8a8,"
+    rf"block_shape=\[(?P<block>{_BLOCK})\]\.json"
 )
 _VERSION = "triton_version"
 _REMEDY = "Give a file that vLLM or SGLang ships, or that `costmodel serve-tables` wrote."
@@ -89,6 +90,9 @@ class _Parameters(msgspec.Struct, frozen=True):
     num_stages: Count = 3
 
 
+_Rows = Annotated[dict[Count, _Parameters], msgspec.Meta(min_length=1)]
+
+
 class TableFile(NamedTuple):
     """A table that a framework would read.
 
@@ -118,7 +122,7 @@ def read_table_file(path: Path) -> TableFile:
     told: dict[str, Any] = read_json(path, dict[str, Any], "a table of configs", remedy=_REMEDY)
     told.pop(_VERSION, None)
     with refusing(path, "a table of configs", _REMEDY):
-        rows = msgspec.convert(told, dict[Count, _Parameters], strict=False)
+        rows = msgspec.convert(told, _Rows, strict=False)
     return TableFile(kernel, device, {tokens: msgspec.structs.asdict(row) for tokens, row in rows.items()})
 
 

@@ -22,6 +22,7 @@ _ATTENTION = (
 _SIXTEEN_BITS = "Products of linear layers in 16 bits: a library runs them, without a table."
 _OTHER_PRODUCTS = "Products of linear layers: only those in float8 with scales for blocks take a table."
 Size = Annotated[int, msgspec.Meta(ge=0, lt=2**24)]
+Experts = Annotated[int, msgspec.Meta(ge=0, lt=2**14)]
 _Side = Annotated[int, msgspec.Meta(ge=1, lt=2**16)]
 
 
@@ -71,9 +72,9 @@ class _Config(msgspec.Struct, frozen=True):
     num_attention_heads: Size = 0
     num_key_value_heads: Size | None = None
     head_dim: Size | None = None
-    num_local_experts: Size | None = None
-    num_experts: Size | None = None
-    n_routed_experts: Size | None = None
+    num_local_experts: Experts | None = None
+    num_experts: Experts | None = None
+    n_routed_experts: Experts | None = None
     num_experts_per_tok: Size | None = None
     experts_per_token: Size | None = None
     n_shared_experts: Size | None = None
@@ -154,6 +155,11 @@ class _Layers:
 
     def _experts(self, precision: Precision, block: BlockShape | None) -> ExpertProducts:
         config = self._config
+        if config.chosen > config.experts:
+            raise CostModelError(
+                f"{self._file}: a token must choose at most as many experts as there are ({config.experts}), "
+                f"but num_experts_per_tok is {config.chosen}. {_REMEDY}"
+            )
         return ExpertProducts(
             self._share("the number of experts", config.experts, self._expert_parallel),
             config.chosen,
@@ -201,7 +207,9 @@ class _Layers:
         return self._share(what, size, self._tensor_parallel)
 
     def _share(self, what: str, size: int, gpus: int) -> int:
-        if size % gpus or size < gpus:
+        if not size:
+            raise CostModelError(f"{self._file} must tell {what}, but does not. {_REMEDY}")
+        if size % gpus:
             raise CostModelError(
                 f"{self._file}: {what} ({size}) must be a multiple of the GPUs that share it, but got {gpus}."
             )

@@ -1,6 +1,7 @@
 """Tables of a model for a GPU, with where each row is from, and the folder that holds them."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import get_args
 import msgspec
 
 from costmodel.arguments import check_whole
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import make_folder, write_whole
 from costmodel.reading import is_file, read_bytes, read_json
 from costmodel.records._device_table import find_device
@@ -24,7 +25,9 @@ from costmodel.version import __version__
 # Numbers of tokens that the tables of both frameworks have.
 TOKENS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096)
 MANIFEST = "serve-tables.json"
-_WHAT, _REMEDY = "the manifest of tables", "Write the tables anew with `costmodel serve-tables`."
+_VERSION = re.compile(r"\d+(\.\d+)+[\w.+-]*", re.ASCII)  # names a folder
+_WHAT = "the manifest of tables"
+_REMEDY = "Write the tables anew with `costmodel serve-tables`, into an empty folder."
 
 
 class ServedTable(msgspec.Struct, frozen=True):
@@ -175,6 +178,8 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
             "SGLang keeps tables by version of Triton, but none was given: give triton, as "
             "`python -c 'import triton; print(triton.__version__)'` tells it where SGLang runs."
         )
+    if triton and not _VERSION.fullmatch(triton):
+        raise CostModelError(f"triton must be a version, such as 3.6.0, but got {shorten(repr(triton))}.")
     counts = sorted({check_whole("tokens", each, 1) for each in tokens})
     gpu = find_device(device)
     if sms is not None:

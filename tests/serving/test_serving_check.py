@@ -60,8 +60,26 @@ def test_tables_of_unknown_gpus_are_counted_but_not_judged(folder: Path) -> None
 
 
 def test_what_is_no_table_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CostModelError, match="must hold tables of vLLM or SGLang"):
+    with pytest.raises(CostModelError, match="must be a folder of tables, or a table, but there is none"):
         check_tables(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CostModelError, match="must hold tables of vLLM or SGLang"):
+        check_tables(tmp_path / "empty")
     (folder / NAME).write_text('{"1": {"BLOCK_SIZE_M": 16}}')
     with pytest.raises(CostModelError, match="must be a table of configs"):
+        check_tables(folder)
+
+
+def test_rows_that_triton_refuses_are_named_and_one_table_may_be_given(folder: Path) -> None:
+    change(folder, 8, BLOCK_SIZE_M=17, num_warps=3)
+    (doubt,) = check_tables(folder / NAME).doubts
+    assert doubt.reason == "Triton takes powers of two, but here is BLOCK_SIZE_M 17, num_warps 3"
+
+
+def test_a_table_without_rows_or_sizes_is_none(folder: Path) -> None:
+    (folder / NAME).write_text("{}")
+    with pytest.raises(CostModelError, match="must be a table of configs"):
+        check_tables(folder)
+    (folder / NAME).rename(folder / NAME.replace("N=768", "N=0"))
+    with pytest.raises(CostModelError, match="holds none"):
         check_tables(folder)

@@ -22,6 +22,12 @@ PARAMETERS = {
 }
 
 
+def compressed(weights: object) -> dict[str, object]:
+    """Return a configuration of Qwen3 whose weights the library compressed-tensors describes."""
+    groups = {"group_0": {"weights": weights}}
+    return {**QWEN3, "quantization_config": {"quant_method": "compressed-tensors", "config_groups": groups}}
+
+
 def test_each_kernel_of_a_model_has_the_name_that_the_loader_looks_for(tmp_path: Path) -> None:
     model = write_model(tmp_path, DEEPSEEK_V3)
     found = serve_tables(model, "NVIDIA H200", tensor_parallel=8)
@@ -45,6 +51,10 @@ def test_each_kernel_of_a_model_has_the_name_that_the_loader_looks_for(tmp_path:
         (
             {**MIXTRAL, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}},
             "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3,dtype=int4_w4a16.json",
+        ),
+        (
+            compressed({"type": "int", "num_bits": 4, "group_size": -1}),
+            "E=128,N=768,device_name=NVIDIA_H100_80GB_HBM3,dtype=int4_w4a16.json",
         ),
         (
             {**MIXTRAL, "quantization_config": {"quant_method": "fp8", "activation_scheme": "static"}},
@@ -215,6 +225,19 @@ def test_an_altered_file_is_refused(altered: str, tmp_path: Path) -> None:
             "attention, output must have sizes, but has 7168 results of 0",
         ),
         ({"hidden_size": 8}, H100, {}, "with hidden_size and num_attention_heads"),
+        (QWEN3, H100, {"triton": "../../3.6"}, "triton must be a version, such as 3.6.0"),
+        (
+            {**QWEN3, "moe_intermediate_size": 0, "intermediate_size": 0},
+            H100,
+            {},
+            "tell the width of an expert",
+        ),
+        ({**QWEN3, "num_experts_per_tok": 129}, H100, {}, "at most as many experts as there are .128."),
+        ({**QWEN3, "num_experts": 2**23}, H100, {}, "num_experts"),
+        ({**QWEN3, "quantization_config": {"weight_block_size": [0, 0]}}, H100, {}, "weight_block_size"),
+        (compressed({"group_size": "x"}), H100, {}, "group_size"),
+        (compressed({"block_structure": ["x", 1]}), H100, {}, "block_structure"),
+        (compressed("none"), H100, {}, "weights"),
     ],
 )
 def test_what_cannot_be_served_is_said(

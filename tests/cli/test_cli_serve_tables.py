@@ -1,0 +1,52 @@
+"""``costmodel serve-tables``: what it tells to do with what it wrote."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from costmodel.cli._app import app
+
+pytestmark = pytest.mark.white_box
+
+MODEL = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "moe_intermediate_size": 768,
+    "num_attention_heads": 32,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+}
+
+
+def serve(tmp_path: Path, *arguments: object, **changed: object) -> Result:
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps({**MODEL, **changed}))
+    words = ["serve-tables", "--model", model, "--out", tmp_path / "tables", *arguments]
+    return CliRunner().invoke(app, [str(each) for each in words], env={"COLUMNS": "160"})
+
+
+def test_it_says_which_tables_to_use_and_how(tmp_path: Path) -> None:
+    found = serve(tmp_path, "--device", "NVIDIA H200")
+    assert found.exit_code == 0
+    assert f"Start the server with VLLM_TUNED_CONFIG_FOLDER={tmp_path / 'tables'}." in found.stdout
+    assert "Copy " not in found.stdout
+    dense = {"num_experts": 0, "num_experts_per_tok": 0, "intermediate_size": 6144}
+    blocks = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    found = serve(tmp_path, "--device", "NVIDIA H200", quantization_config=blocks, **dense)
+    assert "Start the server" not in found.stdout
+    assert f"Copy {tmp_path / 'tables' / 'linear'}/*.json to vllm/model_executor/" in found.stdout
+
+
+def test_where_no_table_is_worth_it_none_is_announced(tmp_path: Path) -> None:
+    found = serve(tmp_path, "--device", "NVIDIA L40S", num_experts=100, moe_intermediate_size=100)
+    assert found.exit_code == 0
+    assert "No table is in it: start the server without one." in found.stdout
+
+
+def test_options_before_a_command_are_refused_and_not_passed_over(tmp_path: Path) -> None:
+    words = ["serve-tables", "--device", "NVIDIA H200", "check", str(tmp_path)]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 2
+    assert "Options must follow `check`" in found.output
