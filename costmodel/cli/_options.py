@@ -83,9 +83,9 @@ def _plain(params: Any) -> Any:
         for each in options:
             each.rich_help_panel = None
     elif any(each.rich_help_panel for each in in_panels):
-        # Typer shows the options without a panel first.
+        # Typer shows the options without a panel first, among which this one would be.
         for each in options:
-            each.rich_help_panel = each.rich_help_panel or "Help"
+            each.rich_help_panel = "Help" if each.name == "help" else each.rich_help_panel
     return params
 
 

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -183,7 +184,8 @@ def predict(
         if candidates or sms is not None or sweep or plot:
             raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
         if len(names) > 1:
-            _print_devices(workload, names, lambda name: _fastest_call(workload, name), json)
+            devices = {name: device_named(name, ()) for name in names}
+            _print_devices(workload, devices, lambda device: _fastest_call(workload, device), json)
             return
         _predict_call(workload, read_device(own, one) if own else device_named(one, ()), measured, json)
         return
@@ -205,7 +207,8 @@ def predict(
             return model.predict(workload, sms=sms, device=on, kernels=candidates, n=draw, seed=seed)
 
     if len(names) > 1:
-        _print_devices(workload, names, lambda name: ranked(name).iloc[0].to_dict(), json)
+        devices = {name: device_named(name, model.metadata.devices) for name in names}
+        _print_devices(workload, devices, lambda device: ranked(device).iloc[0].to_dict(), json)
         return
     ranking = ranked(read_device(own, one) if own else one)
     (platform,) = ranking.attrs["platforms"]
@@ -217,32 +220,42 @@ def predict(
 
 
 def _device_names(named: list[str] | None) -> list[str]:
-    """Names of the devices; those of the table if all are asked for."""
+    """Names of the devices, each once; those of the table in place of all."""
     from costmodel.records._device_table import read_devices
 
-    return [each.device.name for each in read_devices()] if named == [_ALL] else named or []
+    table = [each.device.name for each in read_devices()] if named and _ALL in named else []
+    return list(dict.fromkeys(chain.from_iterable(table if name == _ALL else [name] for name in named or [])))
 
 
 def _print_devices(
-    workload: str, names: Sequence[str], predict: Callable[[str], Mapping[Any, Any]], json: Path | None
+    workload: str,
+    devices: "Mapping[str, Device]",
+    predict: "Callable[[Device], Mapping[Any, Any]]",
+    json: Path | None,
 ) -> None:
     """Print a row for each device: what is fastest there, its interval, or why there is no prediction.
 
     Args:
         workload: Name of the workload.
-        names: The devices.
+        devices: The devices, by the names that they are shown with.
         predict: Tells ``latency_s``, and ``low_s``, ``high_s`` and ``note`` where there are any.
         json: Where the rows are written too.
+
+    Raises:
+        CostModelError: There is a prediction on none; it says why there is none on the first.
     """
     found: list[dict[str, Any]] = []
-    for name in names:
+    for name, device in devices.items():
         try:
-            told: Mapping[Any, Any] = predict(name)
+            told: Mapping[Any, Any] = predict(device)
         except CostModelError as error:
             told = {"note": str(error)}
         row = {each: told.get(each) for each in ("latency_s", "low_s", "high_s", "note")}
         known = {key: value for key, value in row.items() if not _is_missing(value)}
         found.append({"device": name, **dict.fromkeys(row), **known})
+    predicted = sum(each["latency_s"] is not None for each in found)
+    if not predicted:
+        raise CostModelError(found[0]["note"])
     rows = [
         (
             each["device"],
@@ -254,18 +267,16 @@ def _print_devices(
     ]
     print_table(TextTable(workload, ("device", "latency", "90 % interval", "note"), rows, "lrrw"))
     bounded = sum(each["low_s"] is not None for each in found)
-    predicted = sum(each["latency_s"] is not None for each in found)
     print_line(f"{len(found)} devices: {predicted} predicted, {bounded} with an interval.")
     write_json(json, {"workload": workload, "devices": found})
 
 
-def _fastest_call(workload: str, name: str) -> dict[str, Any]:
+def _fastest_call(workload: str, device: "Device") -> dict[str, Any]:
     """What a call takes on a device in the fastest framework."""
     from costmodel.records._workload import Workload
     from costmodel.transfer.prediction._calls import predict_call
-    from costmodel.transfer.prediction._devices import device_named
 
-    return predict_call(Workload.parse(workload), device_named(name, ()))[0]._asdict()
+    return predict_call(Workload.parse(workload), device)[0]._asdict()
 
 
 def _is_missing(value: Any) -> bool:

@@ -198,6 +198,28 @@ def test_several_devices_have_a_row_each(files, tmp_path) -> None:
     assert "are of one GPU" in f"{refused.output} {refused.exception}"
 
 
+def test_each_of_several_devices_is_shown_once() -> None:
+    named = ["--device", "L40S", "--device", "L40S", "--device", "MI300X"]
+    result = costmodel("predict", "calls", "matmul-m64-n64-k64-float16", *named)
+    assert "2 devices: 1 predicted" in result.output
+
+
+@pytest.mark.parametrize(
+    ("workload", "device", "message"),
+    [
+        ("matmul-m64-n64-k64-float16", "L40T", "costmodel devices list"),
+        ("matmul-m64-n64-float16", "all", "Unknown workload 'matmul-m64-n64-float16'"),
+        ("aiconfigurator.gemm.fp8-m64-n64-k64", "A30", "that multiplies fp8 must be"),
+    ],
+)
+def test_what_no_device_or_no_workload_is_called_is_refused_in_a_list_too(
+    workload: str, device: str, message: str
+) -> None:
+    result = costmodel("predict", "calls", workload, "--device", "Tesla T4", "--device", device)
+    assert result.exit_code != 0
+    assert message in f"{result.output} {result.exception}"
+
+
 @pytest.fixture
 def shipped(data, tmp_path, monkeypatch, header) -> Path:
     """A dataset that is all that ships, and a folder for its model."""
