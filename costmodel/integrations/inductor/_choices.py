@@ -13,8 +13,8 @@ from torch._inductor.virtualized import V
 
 from costmodel.arrays import FloatArray
 from costmodel.integrations.inductor._describe import (
+    as_kernel,
     read_choice,
-    read_config,
     read_convolution,
     read_product,
     shared_bytes,
@@ -152,7 +152,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
                     count("left to Inductor: convolution", 1)
                     return iter(configs)
                 product, groups = read
-                kept = self.plan.choose_convolution(product, [read_config(each) for each in configs], groups)
+                kept = self.plan.choose_convolution(product, [as_kernel(each) for each in configs], groups)
             except Exception as error:  # noqa: BLE001 (as with products)
                 _tell_left(error)
                 return iter(configs)

@@ -86,7 +86,7 @@ def read_convolution(node: Any) -> tuple[Product, int] | None:
     return Product(images * prod(pixels), channels, prod(map(int, weight.shape[1:])), 1, dtype, "nt"), groups
 
 
-def read_config(config: Any) -> Kernel:
+def as_kernel(config: Any) -> Kernel:
     """Return the kernel of a config of a convolution's template."""
     options = {"GROUP_M": 8, "num_stages": config.num_stages, "num_warps": config.num_warps}
     return _triton_kernel("plain", options | config.kwargs)

@@ -91,7 +91,7 @@ def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) ->
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
 
 
-def on_part(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
+def estimate_on_part(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
     """Estimate ``(n,)`` what kernels take on other SMs of a GPU, in which the memory's part is a whole GPU's.
 
     Of a kernel that was recorded on a part of its GPU, the memory has less of the time than on all of it.

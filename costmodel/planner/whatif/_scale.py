@@ -14,11 +14,11 @@ from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._trace_kernels import in_float16
 from costmodel.planner.whatif._kernel_time import (
     START_S,
+    estimate_on_part,
     find_collectives,
     find_lane_products,
     find_products,
     find_vector_products,
-    on_part,
     pace_on,
     raise_to_floor,
     scale_work,
@@ -99,7 +99,7 @@ def on_sms(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
         f"with what does not depend on SMs, little of products and most of others, beside "
         f"{START_S * 1e6:g} us to start; copies and the host take the same.",
-        durations_s=scale_work(graph, on_part(graph, had, sms)),
+        durations_s=scale_work(graph, estimate_on_part(graph, had, sms)),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
     changed = raise_to_floor(graph, changed)
