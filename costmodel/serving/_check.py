@@ -13,7 +13,7 @@ from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 from costmodel.serving._choose import near_tables, room_of
 from costmodel.serving._forms import TableFile, is_table, read_table_file
-from costmodel.serving._kernel import Kernel, Row, needed_shared_bytes
+from costmodel.serving._kernel import Kernel, Row, meets_scales, needed_shared_bytes
 
 # Doublings of a tile's sides, with half of those of warps and stages. Of rows that frameworks ship, 0.6 % are
 # so far from all of a dozen like tables, of random ones that run 50 % (experiments/serving/doubts.py).
@@ -107,7 +107,7 @@ def _doubts(name: str, table: TableFile, others: Sequence[dict[int, Row]], room:
             yield Doubt(name, tokens, row, f"Triton takes powers of two, but here is {', '.join(odd)}")
         elif needed > room:
             yield Doubt(name, tokens, row, f"needs {needed:,} bytes of shared memory, but there are {room:,}")
-        elif not _keeps_scales(table.kernel, row):
+        elif not meets_scales(table.kernel, row):
             yield Doubt(name, tokens, row, "BLOCK_SIZE_K neither divides the block of a scale nor is divided")
         elif len(others) >= _ENOUGH and (far := least_apart(row, tokens, others)) >= FAR:
             yield Doubt(name, tokens, row, f"{far:.1f} doublings from what {len(others)} like tables have")
@@ -120,10 +120,3 @@ def least_apart(row: Row, tokens: int, others: Sequence[dict[int, Row]]) -> floa
         sum(weight * abs(float(np.log2(row[name] / other[name]))) for name, weight in _WEIGHTS.items())
         for other in theirs
     )
-
-
-def _keeps_scales(kernel: Kernel, row: Row) -> bool:
-    if kernel.block is None or not kernel.block[1]:
-        return True
-    depth, block = row["BLOCK_SIZE_K"], kernel.block[1]
-    return depth % block == 0 or block % depth == 0

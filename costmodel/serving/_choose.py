@@ -24,6 +24,7 @@ from costmodel.serving._kernel import (
     Kernel,
     Row,
     ScaledProduct,
+    meets_scales,
     needed_shared_bytes,
 )
 from costmodel.serving._published import PublishedTable, published_tables
@@ -195,15 +196,11 @@ def _near_rows(
 
 
 def _runs(kernel: Kernel, row: Row, room: int) -> bool:
-    return all(row.values()) and needed_shared_bytes(kernel, row) <= room and _fits_block(kernel, row)
-
-
-def _fits_block(kernel: Kernel, row: Row) -> bool:
-    """Whether a slab has one scale for a row: kernels step through scales by whole slabs."""
-    if kernel.block is None or not kernel.block[1]:
-        return True
-    depth, block = row["BLOCK_SIZE_K"], kernel.block[1]
-    return depth % block == 0 or (kernel.block[0] == 0 and block % depth == 0)
+    return (
+        all(row.values())
+        and needed_shared_bytes(kernel, row) <= room
+        and meets_scales(kernel, row, whole=True)
+    )
 
 
 def _is_alike(one: Kernel, other: Kernel) -> bool:

@@ -104,6 +104,21 @@ def needed_shared_bytes(kernel: Kernel, row: Row) -> int:
     return int(slab * row["BLOCK_SIZE_K"] * row["num_stages"])
 
 
+def meets_scales(kernel: Kernel, row: Row, *, whole: bool = False) -> bool:
+    """Tell whether the slabs of a config and the blocks of scales divide one another.
+
+    Args:
+        kernel: What for; without scales all do.
+        row: The config.
+        whole: Ask for slabs of whole blocks where a block has several rows of weights: not every kernel of
+            the frameworks that takes them keeps a scale for more than one slab.
+    """
+    if kernel.block is None or not kernel.block[1]:
+        return True
+    depth, (rows, block) = row["BLOCK_SIZE_K"], kernel.block
+    return depth % block == 0 or (block % depth == 0 and not (whole and rows))
+
+
 def operand_bytes(kernel: Kernel) -> tuple[float, float]:
     """Return the bytes of an element of a token, and of a weight."""
     precision = "fp8_w8a8" if isinstance(kernel, ScaledProduct) else kernel.precision

@@ -91,22 +91,24 @@ class ServingTables:
         return self._manifest().content
 
     def files(self) -> dict[str, bytes]:
-        """Return each table as the framework reads it, by path, and the manifest."""
+        """Return the manifest, and each table as the framework reads it, by path."""
         encoded = {path: self._encode(table) for path, table in self.tables.items()}
-        return {**encoded, MANIFEST: _encode(self._manifest())}
+        return {MANIFEST: _encode(self._manifest()), **encoded}
 
     def write(self, folder: Path | str) -> Path:
         """Write the tables and their manifest into a folder.
 
         Tables that an earlier call wrote there, and this one does not, are deleted, or they would be read.
+        The manifest comes first: what a killed process left is refused when it is loaded, and all of it is
+        known to the next call.
 
         Raises:
             CostModelError: A file cannot be written, or the folder has a manifest that was altered.
         """
         place = Path(folder)
         if is_file(place / MANIFEST):
-            for path in load_serving_tables(place).tables.keys() - self.tables.keys():
-                (place / path).unlink()
+            for path in _read_manifest(place).files.keys() - self.tables.keys():
+                (place / path).unlink(missing_ok=True)
         for path, content in self.files().items():
             make_folder((place / path).parent)
             write_whole(place / path, content)
@@ -181,6 +183,8 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     if triton and not _VERSION.fullmatch(triton):
         raise CostModelError(f"triton must be a version, such as 3.6.0, but got {shorten(repr(triton))}.")
     counts = sorted({check_whole("tokens", each, 1) for each in tokens})
+    check_whole("tensor_parallel", tensor_parallel, 1)
+    check_whole("expert_parallel", expert_parallel, 1)
     gpu = find_device(device)
     if sms is not None:
         check_whole("sms", sms, 1, gpu.sms)
@@ -193,10 +197,8 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     tables: dict[str, ServedTable] = {}
     left_out = list(served.left_out)
     for kernel, uses in users.items():
-        rows, path = (
-            choose_rows(kernel, gpu, framework, counts, sms, unsure),
-            name_table(framework, kernel, gpu.name, triton),
-        )
+        rows = choose_rows(kernel, gpu, framework, counts, sms, unsure)
+        path = name_table(framework, kernel, gpu.name, triton)
         if all(row.origin == "default" for row in rows.values()):  # its own rule knows every number of tokens
             left_out.append(f"{path}: nothing is known to beat what {framework} runs without it.")
         else:
@@ -218,17 +220,7 @@ def load_serving_tables(
         CostModelError: A file is missing or altered, or they are for another GPU or Triton.
     """
     place = Path(folder)
-    told: _Manifest = read_json(place / MANIFEST, _Manifest, _WHAT, remedy=_REMEDY)
-    found = ServingTables(
-        told.model, told.framework, told.device, told.sms, told.triton, told.tables, told.left_out
-    )
-    unsigned = msgspec.structs.replace(told, content="")
-    if hashlib.sha256(_encode(unsigned)).hexdigest() != told.content:
-        raise CostModelError(f"{place / MANIFEST} must be as it was written, but was altered. {_REMEDY}")
-    if told.files.keys() != told.tables.keys() or not all(map(_is_within, told.files)):
-        raise CostModelError(
-            f"{place / MANIFEST} must name tables in its folder, but names others. {_REMEDY}"
-        )
+    told = _read_manifest(place)
     for path, sha256 in told.files.items():
         content = read_bytes(place / path, "a table of configs", remedy=_REMEDY)
         if hashlib.sha256(content).hexdigest() != sha256:
@@ -236,7 +228,26 @@ def load_serving_tables(
     for what, wanted, own in (("GPU", device, told.device), ("Triton", triton, told.triton)):
         if wanted is not None and wanted != own:
             raise CostModelError(f"{place} holds tables for {what} {own}, but {wanted} will run. {_REMEDY}")
-    return found
+    return ServingTables(
+        told.model, told.framework, told.device, told.sms, told.triton, told.tables, told.left_out
+    )
+
+
+def _read_manifest(place: Path) -> _Manifest:
+    """Read the manifest of a folder, whatever became of its tables.
+
+    Raises:
+        CostModelError: It is none, was altered, or names files outside of the folder.
+    """
+    told: _Manifest = read_json(place / MANIFEST, _Manifest, _WHAT, remedy=_REMEDY)
+    unsigned = msgspec.structs.replace(told, content="")
+    if hashlib.sha256(_encode(unsigned)).hexdigest() != told.content:
+        raise CostModelError(f"{place / MANIFEST} must be as it was written, but was altered. {_REMEDY}")
+    if told.files.keys() != told.tables.keys() or not all(map(_is_within, told.files)):
+        raise CostModelError(
+            f"{place / MANIFEST} must name tables in its folder, but names others. {_REMEDY}"
+        )
+    return told
 
 
 def _is_within(path: str) -> bool:

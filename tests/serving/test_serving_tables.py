@@ -183,6 +183,22 @@ def test_tables_that_are_no_longer_there_are_deleted_and_nothing_else(tmp_path: 
     assert load_serving_tables(folder).content == second.content
 
 
+def test_what_a_killed_process_left_is_refused_and_the_next_call_mends_it(tmp_path: Path) -> None:
+    """Killed after any number of files: none of its tables may stay that the next call does not write."""
+    before = serve_tables(write_model(tmp_path, DEEPSEEK_V3), "NVIDIA H200", tensor_parallel=8)
+    after = serve_tables(write_model(tmp_path, QWEN3), "NVIDIA H200")
+    for count in range(1, len(before.files())):
+        folder = tmp_path / f"tables-{count}"
+        for path, content in [*before.files().items()][:count]:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        with pytest.raises(CostModelError):
+            load_serving_tables(folder)
+        after.write(folder)
+        assert {str(path.relative_to(folder)) for path in folder.rglob("*.json")} == {*after.files()}
+        assert load_serving_tables(folder).content == after.content
+
+
 def test_a_manifest_that_names_files_outside_of_its_folder_is_refused(tmp_path: Path) -> None:
     name, outside = (
         "E=128,N=768,device_name=NVIDIA_H200.json",
@@ -217,6 +233,8 @@ def test_an_altered_file_is_refused(altered: str, tmp_path: Path) -> None:
         (QWEN3, H100, {"framework": "flashinfer"}, "must be one of vllm, sglang, but got 'flashinfer'"),
         (QWEN3, H100, {"framework": "sglang"}, "SGLang keeps tables by version of Triton"),
         (QWEN3, H100, {"tensor_parallel": 7}, "width of an expert .768. must be a multiple"),
+        (QWEN3, H100, {"tensor_parallel": 0}, "tensor_parallel must be a whole number of at least 1"),
+        (QWEN3, H100, {"expert_parallel": 0}, "expert_parallel must be a whole number of at least 1"),
         (QWEN3, H100, {"tokens": [0]}, "tokens must be"),
         (
             {**DEEPSEEK_V3, "v_head_dim": 0},
