@@ -224,7 +224,8 @@ class TableLog:
         """Take the turn of a process that is gone."""
         if _holds(row.holder, row.until):
             return False
-        same = TURNS.c.key == row.key, TURNS.c.holder == row.holder
+        # Who was late and renews it meanwhile keeps it.
+        same = TURNS.c.key == row.key, TURNS.c.holder == row.holder, TURNS.c.until == row.until
         values = {"holder": holder, "until": time.time() + TURN_S}
         with self._engine.begin() as connection:
             return connection.execute(update(TURNS).where(*same).values(values)).rowcount == 1

@@ -172,6 +172,19 @@ def test_a_turn_of_another_machine_lasts_as_long_as_it_is_renewed(tmp_path: Path
     assert taken_elsewhere(log) is False
 
 
+@pytest.mark.usefixtures("short_turns")
+def test_a_turn_that_is_renewed_too_late_but_before_it_is_taken_stays(tmp_path: Path) -> None:
+    log = TableLog(str(tmp_path / "a.db"), "record store")
+    values = {"key": "a", "holder": "late", "until": time.time() - 1.0}
+    with log._engine.begin() as connection:
+        connection.execute(table_log.TURNS.insert().values(values))
+    (seen,) = log._read(table_log._TURN, of="a")
+    log._renew("a", "late")
+    assert not log._succeed(seen, "next")
+    (seen,) = log._read(table_log._TURN, of="a")
+    assert seen.holder == "late"
+
+
 def taken_elsewhere(log: TableLog) -> bool:
     """Whether a process of another machine gets the turn; it keeps it."""
     found: list[bool] = []
