@@ -32,9 +32,11 @@ def on_part(sms: int) -> Iterator[None]:
         return
     current, stream = torch.cuda.current_stream(), _stream(sms, torch.cuda.current_device())
     stream.wait_stream(current)
-    with torch.cuda.stream(stream):
-        yield
-    current.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        current.wait_stream(stream)
 
 
 @cache

@@ -19,6 +19,7 @@ import msgspec
 
 from costmodel import errors
 from costmodel.errors import CostModelError
+from costmodel.files import write_whole
 from costmodel.records._candidate import Config
 from costmodel.transfer._read_ranker import ExpectedTime
 
@@ -205,7 +206,7 @@ def _answer(job: _Job, stack: IO[str]) -> _Answer:
 def _main(folder: Path) -> None:
     job = msgspec.json.decode((folder / _JOB).read_bytes(), type=_Job)
     stack = (folder / _STACK).open("w")  # until the process ends
-    (folder / _ANSWER).write_bytes(msgspec.json.encode(_answer(job, stack)))
+    write_whole(folder / _ANSWER, msgspec.json.encode(_answer(job, stack)), is_lasting=False)
     faulthandler.dump_traceback_later(_MOST_END_S, exit=True, file=stack)
 
 

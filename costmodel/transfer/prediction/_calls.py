@@ -119,8 +119,8 @@ def compare_devices(
 ) -> tuple[float, float, float] | None:
     """Return how many times as long a call takes on another GPU: at least, in the median, and at most.
 
-    It is the geometric mean over frameworks. The ends are those of 90 % intervals there. None where there is
-    no interval on one of the two.
+    It is the geometric mean over frameworks. The ends are those of 90 % intervals there. None where one of
+    the two has no interval, cannot make the call, or is not known well enough: then other rules tell.
     """
     try:
         here, there = (
