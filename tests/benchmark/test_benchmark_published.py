@@ -102,6 +102,8 @@ def test_a_rule_answers_by_task_and_puts_last_what_it_does_not_know() -> None:
     assert [KERNELS[i] for i in score.argmax(axis=1)] == [WIDE, SQUARE]
     assert (score[:, :4] < score[:, 4:].min()).all()
     assert not entry.can_answer(ask("operators", rows, {"x": np.zeros(len(rows))}))
+    unknown = ProductRule("none", lambda _: lambda *_: np.full(len(KERNELS), np.nan), "")
+    assert np.ptp(unknown.answer(question).score) == 0.0  # what no rule knows is all alike
     told = rows.assign(role="known", latency_s=np.arange(len(rows))[::-1])
     assert chosen(nearest_known(ask("products", told, {"x": np.zeros(len(rows))})), 32) == [SMALL]
 
@@ -164,6 +166,11 @@ def test_habitat_scales_by_sms_as_far_as_memory_does_not_bound_a_kernel() -> Non
     found = Habitat().answer(ask("budgets", rows, features))
     assert found.latency_s[:2] == pytest.approx([1e-5 * 4**0.25, 2e-5 * 2**0.25])
     assert found.score.argmin() == 2
+    for known in (whole.assign(workload="another"), whole.assign(latency_s=np.inf)):
+        found = Habitat().answer(ask("budgets", pd.concat([known, part], ignore_index=True), features))
+        assert np.isfinite(found.score).all()  # nothing ran on the whole GPU: no kernel is preferred
+        assert np.ptp(found.score) == 0.0
+        assert (found.latency_s > 0.0).all()
 
 
 def learnable(measured: int) -> BenchQuestion:

@@ -25,7 +25,7 @@ class Habitat(BenchEntry):
         return question.name == "budgets"
 
     def answer(self, question: BenchQuestion, seed: int = 0) -> Prediction:
-        """Seconds; what failed on the whole GPU comes last."""
+        """Seconds; what failed or was not timed on the whole GPU comes last."""
         whole, asked = whole_gpu(question), question.asked
         names = "log2_blocks", "log2_fractional_waves", "log2_intensity", "log2_peak_flops", "log2_bandwidth"
         blocks, waves, intensity, peak, bandwidth = (np.exp2(question.column(name)) for name in names)
@@ -35,8 +35,8 @@ class Habitat(BenchEntry):
         slower = np.where(is_small, fullest[asked] / fullest[whole], sms[whole] / sms[asked])
         bound = memory_bound((intensity * bandwidth / peak)[asked])
         latency_s = question.latency_s[whole] * slower ** (1.0 - bound)
-        failed = ~np.isfinite(latency_s)
-        latency_s[failed] = np.max(latency_s[~failed]) * 2.0
+        ran = np.isfinite(latency_s)
+        latency_s[~ran] = latency_s[ran].max() * 2.0 if ran.any() else 1.0
         return Prediction(-latency_s, latency_s)
 
 

@@ -55,7 +55,7 @@ class ReadTrees(BenchEntry):
 
 
 class ProductTrees(BenchEntry):
-    """Trees on what an analytic model of tiled products leaves out; as the model that the package ships."""
+    """Trees on what an analytic model of tiled products leaves out; the package ships deeper ones."""
 
     name, made_by, seeds = "costmodel-products", "costmodel", 3
     about = "Trees above analytic times of tiled products; kernels near the best weigh most."

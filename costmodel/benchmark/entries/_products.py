@@ -47,7 +47,9 @@ class ProductRule(BenchEntry):
             rows = question.rows.iloc[asked]
             product, sms = parse_product(rows["workload"].iloc[0]), int(rows["sms_granted"].iloc[0])
             score[places] = rule(product, product_kernels(list(rows["config"])), sms)
-        return Prediction(np.where(np.isnan(score), np.nanmin(score) - 1.0, score))
+        is_known = ~np.isnan(score)
+        lowest = score[is_known].min() if is_known.any() else 0.0
+        return Prediction(np.where(is_known, score, lowest - 1.0))
 
 
 def nearest_known(question: BenchQuestion) -> NearestShape:
