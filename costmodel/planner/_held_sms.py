@@ -115,7 +115,7 @@ class _KernelBeside:
         return moment_s
 
 
-def _find_kernels_beside(timeline: Timeline) -> "list[_KernelBeside]":
+def _find_kernels_beside(timeline: Timeline) -> list[_KernelBeside]:
     """Kernels of ranks that run while collectives of their rank hold SMs which they could use."""
     graph = timeline.graph
     of_rank = np.array([-1 if each.rank is None else each.rank for each in graph.resources])[

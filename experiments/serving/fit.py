@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from judge import judge, kind_of
-from model import SETTINGS, doubt, fit, predict_unseen
+from model import SETTINGS, doubt, fit, margins_without, predict_unseen
 from timings import list_tasks
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -48,7 +48,9 @@ def main() -> None:
     model.save(options.out)
     say(f"{options.out}: {options.out.stat().st_size:,} bytes, margins {margins}, spread {spread}")
     first = len(tasks) - len(by_dataset[-1])
-    found = judge(tasks[first:], unseen[first:], margins)
+    problems = {task.problem for task in tasks[first:]}
+    others = {problem: margins_without(problem, tasks, unseen, kinds) for problem in sorted(problems)}
+    found = judge(tasks[first:], unseen[first:], others)
     if options.json:
         write_json(
             options.json, {name: {k: rounded(v) for k, v in row.items()} for name, row in found.items()}

@@ -15,10 +15,11 @@ from costmodel.serving._row_model import kind_of_kernel
 _GROUPS = (1, 8, 16, 32, 64)
 _PRECISIONS = {"fused_moe_float8": "fp8_w8a8", "fused_moe_int8": "int8_w8a16", "fused_moe_int4": "int4_w4a16"}
 Results = dict[str, dict[str, Any]]
+Margins = Mapping[str, Mapping[str, float]]  # by problem, and by kind of kernel
 
 
-def judge(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Mapping[str, float]) -> Results:
-    """Return all figures of tasks, each predicted by a model that did not see its problem."""
+def judge(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Margins) -> Results:
+    """Return all figures of tasks, each predicted by a model, and margins, that did not see its problem."""
     nothing_learned = [task.base for task in tasks]
     return {
         **judge_choices(tasks, unseen),
@@ -50,21 +51,25 @@ def judge_choices(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Result
     return found
 
 
-def judge_defaults(
-    tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Mapping[str, float]
-) -> Results:
+def judge_defaults(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Margins) -> Results:
     """What a row is worth that stays the framework's default unless the model is sure that it loses."""
     found: Results = {}
     for framework in ("vllm", "sglang"):
-        gains = []
+        gains, beside_own = [], []
         for task, log_s in zip(tasks, unseen, strict=True):
             default = place_of_default(task, framework)
             if default is not None:
-                margin = margins[kind_of(task)]
+                margin = margins[task.problem][kind_of(task)]
                 place = chosen(task, log_s, default, framework, margin)
                 gains.append(task.seconds[default] / task.seconds[place])
+                own = place_of_table(task, framework, is_own=True) if _is_whole(task) else None
+                if own is not None and np.isfinite(task.seconds[own]):
+                    beside_own.append(gains[-1])
         if gains:
             found[f"{framework}, as tables have it"] = _gain(np.array(gains))
+        if beside_own:
+            name = f"{framework}, as tables have it, where there is a table for the same sizes and GPU"
+            found[name] = _gain(np.array(beside_own))
     return found
 
 

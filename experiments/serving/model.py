@@ -66,6 +66,17 @@ def doubt(predicted: Sequence[tuple[Task, FloatArray]]) -> tuple[float, FloatArr
     return margin, np.quantile(gain - gap, [0.05, 0.95])
 
 
+def margins_without(
+    problem: str, tasks: Sequence[Task], unseen: Sequence[FloatArray], kinds: Sequence[str]
+) -> dict[str, float]:
+    """Return the margin of each kind of kernel, as other problems than one have it: it is judged by these."""
+    pairs: dict[str, list[tuple[Task, FloatArray]]] = {}
+    for task, log_s, kind in zip(tasks, unseen, kinds, strict=True):
+        if task.problem != problem:
+            pairs.setdefault(kind, []).append((task, log_s))
+    return {kind: doubt(each)[0] for kind, each in sorted(pairs.items())}
+
+
 def _left_over(task: Task) -> tuple[FloatArray, FloatArray]:
     ran = np.isfinite(task.seconds)
     left = np.log(task.seconds[ran]) - task.base[ran]

@@ -29,9 +29,10 @@ def modules() -> Iterator[dict[str, ModuleType]]:
     with found_beside(FOLDER, MODULES):
         import extract
         import judge
+        import model
         import timings
 
-        yield {"extract": extract, "judge": judge, "timings": timings}
+        yield {"extract": extract, "judge": judge, "model": model, "timings": timings}
 
 
 def test_defaults_and_tables_are_found_among_what_was_timed(modules: dict[str, ModuleType]) -> None:
@@ -60,6 +61,18 @@ def test_the_default_stays_unless_another_is_expected_to_be_well_ahead(
     log_s[other] = -0.1
     assert judge.chosen(task, log_s, default, "vllm", 0.2) == default
     assert judge.chosen(task, log_s, default, "vllm", 0.05) == other
+
+
+def test_a_problem_has_no_part_in_the_margin_that_it_is_judged_by(modules: dict[str, ModuleType]) -> None:
+    """What is expected of one problem is the other way round, so that no margin suffices with it."""
+    data = load_dataset("serving-sm-budgets", workloads=WORKLOADS)
+    tasks = [task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 132]
+    wrong = tasks[0].problem
+    known = [np.log(task.seconds) * (-1 if task.problem == wrong else 1) for task in tasks]
+    margins_without, kinds = modules["model"].margins_without, [""] * len(tasks)
+    margin = margins_without(wrong, tasks, known, kinds)[""]
+    others = [margins_without(task.problem, tasks, known, kinds)[""] for task in tasks[1:]]
+    assert margin < min(others)
 
 
 def test_tables_are_packed_from_a_wheel(modules: dict[str, ModuleType], tmp_path: Path) -> None:
