@@ -83,7 +83,7 @@ def forget(
     found = forget_records(
         store,
         kernel=kernel,
-        config=dict(map(_decision, config or [])),
+        config=_named(config, "--config"),
         outcome=outcome,
         passing=passing,
         older_than=None if older_than is None else timedelta(days=older_than),
@@ -120,7 +120,7 @@ def export_(
     from costmodel.records._bundle import describe_place, export_bundle
 
     found = export_bundle(
-        store, bundle, device=device, kernel=kernel, software=dict(map(_decision, software or []))
+        store, bundle, device=device, kernel=kernel, software=_named(software, "--software")
     )
     places = Counter(describe_place(each.platform) for each in found)
     _print_places(f"{bundle}, measurements: {len(found)}", places)
@@ -153,11 +153,15 @@ def _print_places(title: str, places: Mapping[str, int]) -> None:
     print_table(TextTable(title, ("measured on", "measurements"), rows, "wr"))
 
 
-def _decision(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise typer.BadParameter(f"It must be NAME=VALUE, but got {text!r}.", param_hint="--config")
-    return name, value
+def _named(texts: list[str] | None, option: str) -> dict[str, str]:
+    """Values by name, of an option that is given as NAME=VALUE."""
+    named: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter(f"It must be NAME=VALUE, but got {text!r}.", param_hint=option)
+        named[name] = value
+    return named
 
 
 def _print_forgotten(found: "Forgotten", dry_run: bool) -> None:

@@ -45,6 +45,8 @@ def test_measurements_are_forgotten_and_told(path: Path, tmp_path: Path) -> None
 
 def test_criteria_are_checked(path: Path) -> None:
     assert "must be NAME=VALUE, but got 'tile'" in forget(path, "--config", "tile").stderr
+    words = ["records", "export", str(path), str(path.with_name("bundle.jsonl")), "--software", "driver"]
+    assert "Invalid value for --software" in CliRunner().invoke(app, words).stderr
     assert "must be from 0 to 36,500" in forget(path, "--older-than", "inf").stderr
     nothing = forget(path)
     assert (nothing.exit_code, "no criterion is given" in nothing.stderr) == (2, True)

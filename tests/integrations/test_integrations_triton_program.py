@@ -3,6 +3,7 @@
 Triton's compiler is real; a GPU is not there, and launches that are made are made up.
 """
 
+import fcntl
 import sys
 from functools import partial
 from pathlib import Path
@@ -273,14 +274,34 @@ def test_a_program_may_choose_its_gpu(tmp_path: Path) -> None:
     assert len(first_launches(file, H100).launches) == 1
 
 
-def test_processes_that_a_program_forks_may_leave(tmp_path: Path) -> None:
-    then = """
-    import os
+@pytest.mark.parametrize("leave", ["os._exit(7)", "sys.exit(7)"])
+def test_processes_that_a_program_forks_may_leave(leave: str, tmp_path: Path) -> None:
+    then = f"""
+    import os, sys
     if not os.fork():
-        os._exit(7)
+        {leave}
     assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
     """
     assert not first_launches(program(tmp_path, then=then), H100).ended_by
+
+
+def test_processes_that_a_program_forks_end_with_it(tmp_path: Path) -> None:
+    """One holds a lock, and would say that it outlived the program."""
+    held = tmp_path / "held"
+    then = f"""
+    import fcntl, os, time
+    file = open({str(held)!r}, "w")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    if not os.fork():
+        time.sleep(20)
+        file.write("outlived")
+        file.flush()
+        os.kill(os.getpid(), 9)
+    """
+    assert rank_program(program(tmp_path, LISTED, given="", then=then), workers=1)
+    with held.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    assert not held.read_text()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 There it may end, wait for ever, or change what it likes.
 """
 
+import ctypes
 import faulthandler
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -26,6 +28,7 @@ from costmodel.transfer._read_ranker import ExpectedTime
 DEFAULT_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
 TIME_LIMIT_S = 120.0
 _JOB, _ANSWER, _STACK = "job.json", "answer.json", "stack.txt"
+_PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux
 _MOST_END_S = 1.0  # for what a program left running
 
 
@@ -204,6 +207,8 @@ def _answer(job: _Job, stack: IO[str]) -> _Answer:
 
 
 def _main(folder: Path) -> None:
+    # What a program forks must not outlive it, and hold on to what the user reads.
+    os.register_at_fork(after_in_child=partial(ctypes.CDLL(None).prctl, _PARENT_DEATH, signal.SIGKILL))
     job = msgspec.json.decode((folder / _JOB).read_bytes(), type=_Job)
     stack = (folder / _STACK).open("w")  # until the process ends
     write_whole(folder / _ANSWER, msgspec.json.encode(_answer(job, stack)), is_lasting=False)

@@ -111,6 +111,7 @@ def run_answered(file: Path, answer: Answer, limit: TimeLimit | None = None) -> 
         What ended the program before its end; empty where nothing did.
     """
     before, known = sys.modules[_MAIN], set[Any]()
+    here, leave, fault = os.getpid(), os._exit, None
 
     def untimed(launch: ProgramLaunch, make: Callable[[], Any]) -> Any:
         if limit is None or launch.is_warmup or launch.function in known:
@@ -132,12 +133,14 @@ def run_answered(file: Path, answer: Answer, limit: TimeLimit | None = None) -> 
                 limit.start()
             run_file(file, _MAIN)
         except CostModelError as error:
-            return _reason(error)
+            fault = error
         finally:
             if limit:
                 limit.stop()
             sys.modules[_MAIN] = before
-    return ""
+    if os.getpid() != here:  # a process that the program forked has no other end
+        leave(_exit_code(fault))
+    return _reason(fault) if fault else ""
 
 
 def nothing_launched(file: Path, ended_by: str) -> CostModelError:
@@ -159,6 +162,14 @@ def _exiting_here(leave: Callable[[int], Any]) -> Callable[[int], Any]:
         raise SystemExit(code)
 
     return leave_program
+
+
+def _exit_code(fault: CostModelError | None) -> int:
+    """What Python would end a process with."""
+    cause = fault and fault.__cause__
+    if not isinstance(cause, SystemExit):
+        return 1 if fault else 0
+    return cause.code if isinstance(cause.code, int) else int(cause.code is not None)
 
 
 def _reason(error: CostModelError) -> str:
