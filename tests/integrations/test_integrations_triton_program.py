@@ -256,6 +256,11 @@ def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: pytest
         rank_program(program(tmp_path))
 
 
+def test_configs_are_read_for_gpus_of_nvidia_alone(tmp_path: Path) -> None:
+    with pytest.raises(CostModelError, match="GPUs of NVIDIA, but AMD Instinct MI300X is none"):
+        rank_program(program(tmp_path), device="MI300X")
+
+
 def test_what_a_program_asks_of_data_is_guessed(tmp_path: Path) -> None:
     """As Liger's cross entropy does, which counts labels, and looks at the largest, before its launch."""
     file = program(tmp_path, then="pass")

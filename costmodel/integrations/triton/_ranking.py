@@ -37,6 +37,11 @@ def rank_here(
 ) -> list[RankedKernel]:
     """Do what ``rank_program`` does, in this process."""
     platform = part_of(find_device(device), sms)
+    if platform.device.kind != "cuda":
+        raise CostModelError(
+            f"Configs are read for GPUs of NVIDIA, but {platform.device.name} is none. `costmodel devices "
+            "list` shows those that are known."
+        )
     found = first_launches(file, platform.device, limit)
     workers = cpu_threads() if workers is None else workers
     return [replace(_rank(each, platform, workers), ended_by=found.ended_by) for each in found.launches]
