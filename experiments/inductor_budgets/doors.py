@@ -22,6 +22,7 @@ from networks import bert
 from run import shared_assembler
 
 from costmodel.collector.runners._mps import MpsDaemon
+from costmodel.files import write_json
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor import install, report
 
@@ -54,7 +55,7 @@ def main() -> None:
     path, found = args.out / "doors.json", {}
     for door in args.door or DOORS:
         found[door] = enter(door, args)
-        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        write_json(path, found)
         print(door, json.dumps(found[door])[:400], flush=True)
 
 

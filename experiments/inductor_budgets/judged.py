@@ -13,6 +13,7 @@ from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
 from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, SHIPPED, UNTIMED, WHOLE
 
+from costmodel.files import write_json
 from costmodel.integrations.inductor import report
 
 STOCK = "max-autotune-no-cudagraphs"
@@ -31,11 +32,11 @@ def judge(name: str, args: argparse.Namespace) -> None:
     if args.shipped:
         found = json.loads(path.read_text(encoding="utf-8"))
         found["compile_s"][SHIPPED] = judged.compile_as_shipped()
-        path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        write_json(path, found)
         return
     found = {"network": name, "device": graphs.device, "sms": list(graphs.granted)}
     for _ in judged.compile_all():
-        path.write_text(json.dumps(found | judged.result(), indent=1), encoding="utf-8")
+        write_json(path, found | judged.result())
 
 
 class Judged:

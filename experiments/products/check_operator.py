@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from costmodel.collector.device._green_context import GreenContexts
+from costmodel.files import write_json
 from costmodel.products import _operator
 from costmodel.products._operator import mm
 
@@ -48,7 +49,7 @@ def main() -> int:
             check.wrong.append(f"{name}: {type(error).__name__}: {str(error)[:300]}")
         found |= {"by_cublaslt": check.by_cublaslt, "wrong": check.wrong}
         if options.out:
-            options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            write_json(options.out, found)
     print(json.dumps(found, indent=1))
     return bool(check.wrong)
 

@@ -227,17 +227,21 @@ def main() -> None:
 
 
 def pack(folder: Path, made_on: dict[str, Any]) -> None:
-    """Move what the ranks wrote into ``measurements.json`` and ``traces.zip``."""
+    """Move what the ranks wrote into ``measurements.json`` and ``traces.zip``, and only then delete it."""
     file = folder / "measurements.json"
     rows = json.loads(file.read_text())["rows"] if file.exists() else []
-    for path in sorted(folder.glob("rows-*.json")):
+    parts = sorted(folder.glob("rows-*.json"))
+    for path in parts:
         rows += json.loads(path.read_text())
-        path.unlink()
-    file.write_text(json.dumps({"about": made_on, "rows": rows}, indent=1) + "\n")
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps({"about": made_on, "rows": rows}, indent=1) + "\n")
+    part.replace(file)
+    traces = sorted(folder.glob("*~*.json"))
     with zipfile.ZipFile(folder / "traces.zip", "a", zipfile.ZIP_LZMA) as archive:
-        for path in sorted(folder.glob("*~*.json")):
+        for path in traces:
             archive.writestr(path.name.replace("~", "/"), json.dumps(kept(json.loads(path.read_text()))))
-            path.unlink()
+    for path in (*parts, *traces):
+        path.unlink()
 
 
 def kept(found: dict[str, Any]) -> dict[str, Any]:

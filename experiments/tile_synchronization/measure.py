@@ -40,7 +40,9 @@ def main() -> None:
         if time.monotonic() > end:
             break
         result["rows"].append(measured(Chain(tokens, widths, tile, args.device), is_cuda))
-        args.out.write_text(json.dumps(result) + "\n")
+        part = args.out.with_name(f"{args.out.name}.part")  # one that is killed leaves the file before
+        part.write_text(json.dumps(result) + "\n")
+        part.replace(args.out)
     print(table(result["rows"]))
 
 
