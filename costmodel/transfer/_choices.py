@@ -25,7 +25,7 @@ from costmodel.records._workload import Workload
 # Distances at which a choice tells e**-0.5 of what one of the same call tells: doublings of a size; types;
 # another vendor's runtime; factors of e of what a device has. Set by looking at best MoE configs, which the
 # figures are of, too.
-_DOUBLINGS, _OTHER_TYPES, _OTHER_RUNTIME, _DESCRIPTORS = 0.7, 0.5, 0.5, 1.0
+_DOUBLINGS, _OTHER_TYPES, _OTHER_RUNTIME, _DESCRIPTORS = 0.7, 0.5, 0.15, 1.0
 _WHOLE, _SMOOTHING = 0.5, 0.02
 _TOLD = (
     *("sms", "bandwidth_gb_s", "l2_bytes", "shared_bytes_per_sm", "registers_per_sm", "max_threads_per_sm"),
