@@ -122,6 +122,7 @@ def compare_devices(
     It is the geometric mean over frameworks. The ends are those of 90 % intervals there. None where one of
     the two has no interval, cannot make the call, or is not known well enough: then other rules tell.
     """
+    shipped_call_models()  # a damaged file is told, and no reason to take other rules
     try:
         here, there = (
             {each.framework: each for each in predict_call(workload, where)} for where in (recorded, device)
