@@ -204,8 +204,8 @@ def work(
     quota: Annotated[
         float | None,
         number_option(
-            "more than 0",
-            lambda hours: hours > 0,
+            "more than 0 and at most 1,000,000",
+            lambda hours: 0 < hours <= 1e6,
             metavar="HOURS",
             help="Take no job of a submitter who had so many hours of workers in the last day.",
             show_default="no limit",
