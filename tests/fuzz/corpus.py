@@ -65,6 +65,7 @@ _EXPORT = ("--format", "t4", "--out", "exported")
 
 _SERVED = """{"model_type": "deepseek_v3", "hidden_size": 7168, "moe_intermediate_size": 256,
 "n_routed_experts": 256, "num_experts_per_tok": 8, "num_attention_heads": 128, "kv_lora_rank": 512,
+"q_lora_rank": 1536, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128,
 "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}"""
 _TABLE = "tables/E=8,N=14336,device_name=NVIDIA_H200.json"
 _ROW = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 128, "GROUP_SIZE_M": 1, "num_warps": 4}
