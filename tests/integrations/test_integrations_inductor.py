@@ -769,11 +769,11 @@ def test_this_process_keeps_kernels_under_the_assembler_of_the_workers(
     assembler = tmp_path / "ptxas"  # as a wheel may hold one
     assembler.write_text("#!/bin/sh\necho release 99.1, V99.1.2\n")
     assembler.chmod(0o755)
-    before = compiler.get_ptxas_version(90)
+    before = compiler.get_ptxas_version(80)  # Triton 3.9 has another for sm_90, which workers leave
     monkeypatch.setattr(compile_tasks, "_set_triton_ptxas_path", as_workers_do)
     _install._share_assembler.__wrapped__()
     try:
-        assert compiler.get_ptxas_version(90) != before
+        assert compiler.get_ptxas_version(80) != before
     finally:
         monkeypatch.undo()
         compiler.get_ptxas_version.cache_clear()
