@@ -121,7 +121,8 @@ def _find_kernels_beside(timeline: Timeline) -> list[_KernelBeside]:
     of_rank = np.array([-1 if each.rank is None else each.rank for each in graph.resources])[
         graph.resource_ids
     ]
-    is_collective = find_collectives(graph) & (graph.blocks > 0)
+    collectives = find_collectives(graph)
+    is_collective = collectives & (graph.blocks > 0)
     begun_s = begin_collectives(timeline)
     found = []
     for rank in np.unique(of_rank[is_collective & (of_rank >= 0)]).tolist():
@@ -129,7 +130,7 @@ def _find_kernels_beside(timeline: Timeline) -> list[_KernelBeside]:
         held_s = np.stack([begun_s[moving], timeline.ends_s[moving]], axis=1)
         held_s = held_s[np.argsort(held_s[:, 0], kind="stable")]
         channels, sms = int(graph.blocks[moving].max()), int(graph.sms[moving].max())
-        others = graph.of_kind(TaskKind.KERNEL) & ~find_collectives(graph) & (of_rank == rank)
+        others = graph.of_kind(TaskKind.KERNEL) & ~collectives & (of_rank == rank)
         known = others & (graph.blocks > 0) & (graph.sms > 0)
         # What a kernel has no use for, collectives take first.
         held = np.clip(channels - np.maximum(sms - graph.sms, 0), 0, graph.sms - 1)
@@ -157,12 +158,11 @@ def _find_kernels_beside(timeline: Timeline) -> list[_KernelBeside]:
 
 def _slowest(graph: KernelGraph, held: set[int]) -> dict[int, FloatArray]:
     """For each number of SMs that are held, ``(n,)`` how many times as long kernels take without them."""
-    found = {}
+    found, of_products = {}, find_products(graph)
     for count in held:
         pace = np.ones(len(graph))
         for sms in np.unique(graph.sms[graph.sms > count]).tolist():
             here = graph.sms == sms
             pace[here] = pace_on(graph, np.maximum(graph.sms, 1), sms - count)[here]
-        of_products = find_products(graph)
         found[count] = np.maximum(np.where(of_products, pace, slow_by_memory(graph, pace)), 1.0)
     return found
