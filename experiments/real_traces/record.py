@@ -16,13 +16,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import later_networks
+import networks
 import torch
 import unseen_networks
-from networks import networks
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from variants import Partitions, Runner, Step, Variant, finish, on_stream, variants_of
 
 LEAST_RUNS = 20
+SETS = {"first": networks, "unseen": unseen_networks, "later": later_networks}
 # What is kept of an event beside its name, place and times: the planner needs some, others explain kernels.
 KEPT = (
     "correlation",
@@ -88,8 +90,9 @@ def main() -> None:
         recording.rows += measure_all(name, runner, args.runs, end)
         recording.save()
     for row in sorted(recording.rows, key=lambda row: row["sms"] > 0):
-        if not row["error"]:
-            trace_all(row, runners[row["network"]], recording, end, also_with_shapes=not args.unseen)
+        # Predictions begin on the whole device; only of the first networks are others looked at, too.
+        if not row["error"] and (args.set == "first" or not row["sms"]):
+            trace_all(row, runners[row["network"]], recording, end, also_with_shapes=args.set == "first")
             recording.save()
     recording.about["sms_granted"] = partitions.granted
     recording.about["seconds"] = args.time_limit - (end - time.monotonic())
@@ -103,10 +106,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--time-limit", type=float, default=150.0, metavar="SECONDS")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: tiny sizes")
     parser.add_argument("--runs", type=int, default=LEAST_RUNS, help="timed runs of a variant, at least")
-    parser.add_argument("--unseen", action="store_true", help="those of unseen_networks.py")
+    parser.add_argument("--set", choices=list(SETS), default="first", help="whose module says what they are")
     parser.add_argument("--only", nargs="+", metavar="NETWORK")
     args = parser.parse_args(argv)
-    args.networks = unseen_networks.networks if args.unseen else networks
+    args.networks = SETS[args.set].networks
     if unknown := set(args.only or ()) - set(args.networks(tiny=True)):
         parser.error(
             f"--only must name networks of {', '.join(args.networks(tiny=True))}, but names {unknown}"

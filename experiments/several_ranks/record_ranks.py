@@ -63,13 +63,17 @@ VARIANTS = [
     Variant("data-parallel", "late", late_rank=1),
     Variant("data-parallel", "channels", channels=2),
     Variant("data-parallel", "channels8", channels=8),
+    Variant("data-parallel", "channels16", channels=16),
     Variant("data-parallel", "sms112", sms=112),
+    Variant("data-parallel", "again"),
     Variant("tensor-parallel"),
     Variant("tensor-parallel", "half", half=True),
     Variant("tensor-parallel", "late", late_rank=1),
     Variant("tensor-parallel", "channels", channels=2),
     Variant("tensor-parallel", "channels8", channels=8),
+    Variant("tensor-parallel", "channels16", channels=16),
     Variant("tensor-parallel", "sms112", sms=112),
+    Variant("tensor-parallel", "again"),
     Variant("tensor-parallel", "long", tokens=4096),
 ]
 

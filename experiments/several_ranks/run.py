@@ -131,10 +131,14 @@ def what_ifs(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
     if "half" in variants:  # of weights and gradients too, so that collectives move half the bytes
         halved = plan(plain.folder, "half,scale:nccl=0.5", within="iteration")
         yield row("half", plain, halved.after.makespan_s, variants["half"])
-    if "channels" in variants:
-        factor = moving_s(variants["channels"]) / moving_s(plain)
-        slower = plan(plain.folder, f"scale:nccl={factor},channels=2", within="iteration")
-        yield row(f"links {factor:.2f}x as slow", plain, slower.after.makespan_s, variants["channels"])
+    if "sms112" in variants:
+        fewer = plan(plain.folder, "sms=112", within="iteration")
+        yield row("112 SMs for all but collectives", plain, fewer.after.makespan_s, variants["sms112"])
+    for name, channels in (("channels", 2), ("channels8", 8), ("channels16", 16)):
+        if name in variants:
+            factor = moving_s(variants[name]) / moving_s(plain)
+            slower = plan(plain.folder, f"scale:nccl={factor},channels={channels}", within="iteration")
+            yield row(f"links {factor:.2f}x as slow", plain, slower.after.makespan_s, variants[name])
 
 
 def moving_s(recorded: Recorded) -> float:

@@ -43,14 +43,15 @@ def test_networks_are_measured_and_traced(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_networks_that_rules_have_not_met_are_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("chosen", "count"), [("unseen", 13), ("later", 17)])
+def test_networks_that_rules_have_not_met_are_measured(chosen: str, count: int, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     command = [sys.executable, FOLDER / "record.py", "--out", tmp_path, "--device", "cpu", "--runs", "2"]
-    done = subprocess.run([*command, "--unseen"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--set", chosen], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "measurements.json").read_text())["rows"]
     measured = [row for row in rows if not row["error"]]
-    assert len({row["network"] for row in measured}) == 13
+    assert len({row["network"] for row in measured}) == count
     assert all("need a GPU" in row["error"] for row in rows if row["error"])
     with zipfile.ZipFile(tmp_path / "traces.zip") as archive:
         assert len(archive.namelist()) == len(measured)
