@@ -42,7 +42,8 @@ def main() -> None:
     """Run the jobs with each number of GPUs in turn, each time anew; where there are most, kill a worker."""
     args = parse()
     end = time.monotonic() + args.seconds
-    result: dict[str, Any] = {"runner": args.runner, "cores": os.cpu_count(), "phases": []}
+    result: dict[str, Any] = {"runner": args.runner, "cores": os.cpu_count(), "trials": args.trials}
+    result["phases"] = []
     there = args.there or count_gpus()
     numbers = [gpus for gpus in args.gpus if gpus <= there]
     say(f"{there} GPUs are there; measuring with {numbers}")
@@ -247,14 +248,14 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
 def jobs(args: argparse.Namespace) -> Iterator[Any]:
     """A job of each workload, budgets in turn; no two share a kernel, so that each must be built.
 
-    They come in one order at random, so that no GPU begins with jobs of a kind.
+    All kinds of kernels come once before one comes again, at random otherwise: kinds take the GPU for longer
+    or shorter, and phases are to differ in GPUs alone.
     """
-    sizes = range(*args.sizes)
-    names = [name.replace("{m}", str(m)) for m in sizes for name in args.workload]
+    random, kinds, sizes = Random(_SEED), list(args.workload), list(range(*args.sizes))
+    random.shuffle(sizes)
+    names = [name.replace("{m}", str(m)) for m in sizes for name in random.sample(kinds, len(kinds))]
     settings = TuneSettings(source=args.source, learn_from=args.learn_from or None)
-    asked = list(zip(names, cycle(args.sms), strict=False))
-    Random(_SEED).shuffle(asked)
-    for name, sms in asked:
+    for name, sms in zip(names, cycle(args.sms), strict=False):
         yield JobFile(
             workloads=(name,), sms=(sms,), trials=args.trials, runner=args.runner, settings=settings
         ).job()
@@ -264,7 +265,8 @@ def wait_for(running: Fleet, workers: int, limit_s: float) -> None:
     """Wait until every worker has measured: as many tasks have records."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        if len(running.record_stores()) >= workers or len(running.ended()) == workers:
+        begun = sum(1 for keys in running.keys_by_task() if keys)
+        if begun >= workers or len(running.ended()) == workers:
             return
         time.sleep(LOOK_EVERY_S)
     say(f"Not every worker has measured after {limit_s:g} s.")
@@ -281,7 +283,7 @@ def measured_at(measurement: Measurement) -> float:
     return datetime.fromisoformat(measurement.measured_at).timestamp()
 
 
-def by_board(measured: Sequence[Measurement]) -> dict[str, dict[str, float]]:
+def by_board(measured: Sequence[Measurement]) -> dict[str, dict[str, Any]]:
     """What each GPU measured, and what may have held it up: unsteady clocks, late launches, short kernels."""
     boards: dict[str, list[Measurement]] = {}
     for each in measured:
@@ -289,6 +291,7 @@ def by_board(measured: Sequence[Measurement]) -> dict[str, dict[str, float]]:
     return {
         board: {
             "measured": len(here),
+            "kinds": dict(Counter(each.candidate.workload.kind for each in here)),
             "attempts": round(mean(each.attempts for each in here), 2),
             "held_down": round(mean(bool(each.before.throttle_reasons) for each in here), 2),
             "clock_mhz": round(median(each.before.spin_clock_mhz for each in here)),

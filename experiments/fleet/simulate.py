@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from costmodel.files import write_json
+from costmodel.search._search import batches_in_flight
 from costmodel.service import TuneWork, simulate
 from costmodel.service._stage_times import StageTimes
 
-TASKS, TRIALS, BATCH = 40, 24, 6  # for each GPU; a batch is a quarter of the trials
+TASKS = 40  # for each GPU
+FORMER = TuneWork(24, batch=6, batches=2)  # of runs that do not say theirs
 GPUS = (1, 2, 4)
 
 
@@ -20,8 +22,11 @@ def main() -> None:
     path = parser.parse_args().json
     result = json.loads(path.read_text())
     first, *_ = phases = result["phases"]
-    times = times_of(first)
-    result["simulated"] = [row(times, first, gpus) for gpus in GPUS]
+    work = FORMER
+    if trials := result.get("trials"):
+        work = TuneWork(trials, *batches_in_flight(1 + first["builders"], trials))
+    times = times_of(first, work.batch or 1)
+    result["simulated"] = [row(work, times, first, gpus) for gpus in GPUS]
     write_json(path, result)
     measured = {phase["gpus"]: phase["valid_an_hour"] for phase in phases}
     one = result["simulated"][0]["an_hour"]
@@ -30,11 +35,11 @@ def main() -> None:
         print(f"{found['gpus']} GPUs: simulated {found['an_hour']:,}, {times_one:.2f} times one; {really:,}")
 
 
-def times_of(phase: dict[str, Any]) -> StageTimes:
-    """Means of the stages; all that is known of a phase."""
+def times_of(phase: dict[str, Any], batch: int) -> StageTimes:
+    """Means of the stages; all that is known of a phase, in which jobs propose so many kernels at once."""
     seconds, busy = phase["window_s"], phase["busy"]
     builds = next(use["done"] for use in phase["usage"] if use["stage"] == "build")
-    batches = phase["measured"] / BATCH
+    batches = phase["measured"] / batch
     return StageTimes(
         source="experiments/fleet",
         build_s=(busy["build"] * phase["builders"] * seconds / builds,),
@@ -43,10 +48,10 @@ def times_of(phase: dict[str, Any]) -> StageTimes:
     )
 
 
-def row(times: StageTimes, phase: dict[str, Any], gpus: int) -> dict[str, Any]:
+def row(work: TuneWork, times: StageTimes, phase: dict[str, Any], gpus: int) -> dict[str, Any]:
     """The same jobs on so many GPUs."""
     found = simulate(
-        [TuneWork(TRIALS, BATCH)] * (TASKS * gpus),
+        [work] * (TASKS * gpus),
         times,
         builders=phase["builders"] * gpus,
         gpus=gpus,
