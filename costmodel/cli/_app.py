@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "serve-tables": (
         "costmodel.cli.serve_tables:app",
-        "Write the tables of a model for a GPU, without that GPU, or check tables.",
+        "Write the tables of a model for a GPU, without that GPU or with timings of it, or check tables.",
     ),
     "jobs": (
         "costmodel.cli.jobs:app",

@@ -95,6 +95,16 @@ def serve_tables(
     expert_parallel: Annotated[
         int, count_option(help="Number of GPUs that share the experts out.", rich_help_panel=MACHINES)
     ] = 1,
+    timings: Annotated[
+        int | None,
+        count_option(
+            least=2,
+            help="Time so many configs of each row on the first GPU of this machine, which must be that of "
+            "`--device`: the default, and those expected to be the fastest. Default: none.",
+            show_default=False,
+            rich_help_panel=MACHINES,
+        ),
+    ] = None,
     unsure: Annotated[
         bool,
         typer.Option(
@@ -106,7 +116,7 @@ def serve_tables(
     ] = False,
     json: JsonOption = None,
 ) -> None:
-    """Write the tables of a model for a GPU, without that GPU, or check tables.
+    """Write the tables of a model for a GPU, without that GPU or with timings of it, or check tables.
 
     Each row says in the manifest how it is known. Where nothing says that the framework's default loses, the
     row is that default.
@@ -133,6 +143,7 @@ def serve_tables(
         tensor_parallel=tensor_parallel,
         expert_parallel=expert_parallel,
         unsure=unsure,
+        timings=timings,
     )
     found.write(out)
     rows = [

@@ -3,17 +3,18 @@
 Where the model knows the kernel and the GPU, a row is what it expects to be the fastest, if the framework's
 default is expected to be slower by the model's margin; else that of the nearest table, which has won a sweep,
 if by half of the margin; else the default. On other GPUs a row is that of a table for the same sizes and GPU,
-or, where doubt is allowed, of one for like sizes on the same architecture.
+or, where doubt is allowed, of one for like sizes on the same architecture. A GPU that times rows decides.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
+from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
@@ -30,9 +31,13 @@ from costmodel.serving._kernel import (
 from costmodel.serving._published import PublishedTable, published_tables
 from costmodel.serving._row_model import RowModel, shipped_rows
 
-# How a row is known: a table for the same sizes and GPU, timed by whoever made it; the model of rows; a table
-# for like sizes or another GPU, of which only the best is known; nothing: it is the framework's default.
-Origin = Literal["timed elsewhere", "predicted", "best only", "default"]
+if TYPE_CHECKING:
+    from costmodel.serving._time import RowTimer, TimedRow
+
+# How a row is known: this GPU timed it beside the default; a table for the same sizes and GPU, timed by its
+# author; the model of rows; a table for like sizes or another GPU, of which only the best is known; nothing,
+# or this GPU: it is the framework's default.
+Origin = Literal["timed", "timed elsewhere", "predicted", "best only", "default"]
 
 # As many doublings of a size apart as a table may be, all sizes together, and what else counts as apart.
 _MOST_APART, _OTHER_GPU, _OTHER_BLOCK = 1.0, 0.25, 0.5
@@ -50,7 +55,8 @@ class TableRow(msgspec.Struct, frozen=True):
         origin: How it is known.
         source: Which table it is from, in words; empty if from none.
         gain: Expected seconds of the framework's default over those of the row, and the ends of the 90 %
-            interval of this ratio; None where the model knows no such kernel on such a GPU.
+            interval of this ratio; None where the model knows no such kernel on such a GPU. Where it was
+            timed, what was measured, see ``TimedRow``.
     """
 
     config: Row
@@ -68,9 +74,10 @@ def choose_rows(  # noqa: PLR0913, PLR0917 (what is asked)
     kernel: Kernel,
     device: Device,
     framework: Framework,
-    tokens: Iterable[int],
+    tokens: Sequence[int],
     sms: int | None = None,
     unsure: bool = False,
+    timer: "RowTimer | None" = None,
 ) -> dict[int, TableRow]:
     """Return a row for each number of tokens.
 
@@ -81,17 +88,27 @@ def choose_rows(  # noqa: PLR0913, PLR0917 (what is asked)
         tokens: Numbers of tokens.
         sms: SMs that are granted. Default: all.
         unsure: Whether rows of like tables are taken where the model does not know the GPU.
+        timer: What times rows on the GPU. Default: nothing.
     """
     room = room_of(device)
     near = near_tables(kernel, device, framework) if sms in (None, device.sms) else []
-    model = shipped_rows()
-    if kernel.is_whole and model.knows(kernel, device):
-        chooser = _Chooser(
-            model, kernel, device, sms or device.sms, framework, near, offered_rows(kernel, room)
-        )
-        return {count: chooser.choose(count) for count in tokens}
-    kept = [each for each in near if unsure or not each.apart]
-    return {count: _from_tables(kernel, kept, count, framework, room) for count in tokens}
+    if not kernel.is_ours:
+        return _from_tables(kernel, near, tokens, framework, room, unsure)
+    offered = offered_rows(kernel, room)
+    chooser = _Chooser(shipped_rows(), kernel, device, sms or device.sms, framework, near, offered)
+    if chooser.model.knows(kernel, device):
+        chosen = {count: chooser.choose(count) for count in tokens}
+    else:
+        chosen = _from_tables(kernel, near, tokens, framework, room, unsure)
+    if timer:
+        timed = timer.choose(kernel, {count: chooser.order(count) for count in tokens})
+        chosen |= {count: _as_timed(row) for count, row in timed.items()}
+    return chosen
+
+
+def _as_timed(row: "TimedRow") -> TableRow:
+    gain, low, high = (round(each, 3) for each in row.gain)
+    return TableRow(row.config, "timed" if row.gain[0] > 1 else "default", gain=(gain, low, high))
 
 
 def offered_rows(kernel: Kernel, room: int) -> list[Row]:
@@ -158,18 +175,33 @@ class _Chooser:
 
     def choose(self, tokens: int) -> TableRow:
         """Return the row of a number of tokens."""
-        room, margin = room_of(self.device), self.model.margin_of(self.kernel)
-        default = default_row(self.framework, self.kernel, tokens, room)
-        table = next(_near_rows(self.kernel, self.near, tokens, self.framework, room), None)
-        rows = [default, *([table.config] if table else []), *self.offered]
-        log_s = self.model.compare(self.kernel, tokens, rows, self.sms, self.device)
-        gains = np.round(log_s[0] - log_s, _DIGITS)
+        margin, table = self.model.margin_of(self.kernel), self._table(tokens)
+        rows, gains = self._expect(tokens, table)
         best = int(np.argmax(gains))
         if gains[best] > margin:
             return self._told(TableRow(rows[best], "predicted"), gains[best])
         if table and gains[1] > margin * _SWEPT:
             return self._told(table, gains[1])
-        return TableRow(default, "default", gain=(1.0, 1.0, 1.0))
+        return TableRow(rows[0], "default", gain=(1.0, 1.0, 1.0))
+
+    def order(self, tokens: int) -> list[Row]:
+        """Return the default of a number of tokens, what the nearest table has, and what may be faster."""
+        table = self._table(tokens)
+        rows, gains = self._expect(tokens, table)
+        first = 2 if table else 1
+        return rows[:first] + [rows[first + i] for i in np.argsort(-gains[first:], kind="stable")]
+
+    def _expect(self, tokens: int, table: TableRow | None) -> tuple[list[Row], FloatArray]:
+        """Rows, of which the default is the first, and the log of how many times as long that takes."""
+        default = default_row(self.framework, self.kernel, tokens, room_of(self.device))
+        rows = [default, *([table.config] if table else []), *self.offered]
+        log_s = self.model.compare(self.kernel, tokens, rows, self.sms, self.device)
+        return rows, np.round(log_s[0] - log_s, _DIGITS)
+
+    def _table(self, tokens: int) -> TableRow | None:
+        """What the nearest table has that runs."""
+        room = room_of(self.device)
+        return next(_near_rows(self.kernel, self.near, tokens, self.framework, room), None)
 
     def _told(self, row: TableRow, gain: float) -> TableRow:
         low, high = (float(np.exp(gain + each)) for each in self.model.spread)
@@ -177,11 +209,21 @@ class _Chooser:
         return msgspec.structs.replace(row, gain=told)
 
 
-def _from_tables(
-    kernel: Kernel, near: Sequence[_Near], tokens: int, framework: Framework, room: int
-) -> TableRow:
-    found = next(_near_rows(kernel, near, tokens, framework, room), None)
-    return found or TableRow(default_row(framework, kernel, tokens, room), "default")
+def _from_tables(  # noqa: PLR0913, PLR0917 (what is asked)
+    kernel: Kernel,
+    near: Sequence[_Near],
+    tokens: Sequence[int],
+    framework: Framework,
+    room: int,
+    unsure: bool,
+) -> dict[int, TableRow]:
+    """Rows where nothing but tables is known."""
+    kept = [each for each in near if unsure or not each.apart]
+    found = {count: next(_near_rows(kernel, kept, count, framework, room), None) for count in tokens}
+    return {
+        count: row or TableRow(default_row(framework, kernel, count, room), "default")
+        for count, row in found.items()
+    }
 
 
 def _near_rows(

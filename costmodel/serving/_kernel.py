@@ -23,7 +23,7 @@ _OPERAND_BYTES: dict[Precision, tuple[float, float]] = {
     "int8_w8a16": (2, 1),
     "int4_w4a16": (2, 0.5),
 }
-_GROUP = 128  # weights that share a scale, where nobody says it
+_SCALED_BLOCK: BlockShape = (128, 128)  # of weights that share a scale, in our families
 # How unevenly experts are chosen, see ``fused_moe``: few experts are more alike than many.
 _SKEW, _SKEW_OF_FEW, _FEW = 100, 50, 32
 
@@ -48,12 +48,16 @@ class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
     block: BlockShape | None = None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all sizes are known."""
-        return bool(self.chosen and self.hidden)
+    def is_ours(self) -> bool:
+        """Whether kernels of our own families stand for it: of these types, with all sizes known."""
+        if not (self.chosen and self.hidden):
+            return False
+        if self.precision.endswith("a16"):
+            return bool(self.block and self.block[1])
+        return self.precision == "" or (self.precision, self.block) == ("fp8_w8a8", _SCALED_BLOCK)
 
     def workloads(self, tokens: int) -> tuple[Workload, Workload]:
-        """Return the products of a number of tokens, of our own families; sizes must be known."""
+        """Return the products of a number of tokens, of our own families."""
         return self._workload(tokens, 2 * self.width, self.hidden, ""), self._workload(
             tokens, self.hidden, self.width, "_weighted"
         )
@@ -64,7 +68,8 @@ class ExpertProducts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
         if family == "fused_moe":
             family += weighted
         if self.precision.startswith("int"):
-            dims["g"] = self.block[1] if self.block else _GROUP
+            assert self.block
+            dims["g"] = self.block[1]
         skew = _SKEW if self.experts > _FEW else _SKEW_OF_FEW
         return Workload(f"triton.{family}", {**dims, "s": skew}, "")
 
@@ -80,12 +85,12 @@ class ScaledProduct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag
 
     columns: int
     depth: int
-    block: BlockShape = (128, 128)
+    block: BlockShape = _SCALED_BLOCK
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all sizes are known: a table tells them."""
-        return True
+    def is_ours(self) -> bool:
+        """Whether a kernel of our own family stands for it."""
+        return self.block == _SCALED_BLOCK
 
     def workloads(self, tokens: int) -> tuple[Workload]:
         """Return the product of a number of tokens."""

@@ -4,9 +4,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
@@ -15,12 +16,17 @@ from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import make_folder, write_whole
 from costmodel.reading import is_file, read_bytes, read_json
 from costmodel.records._device_table import find_device
+from costmodel.records._platform import Device
 from costmodel.serving._choose import TableRow, choose_rows
 from costmodel.serving._default_rule import Framework
 from costmodel.serving._forms import encode_table, is_table, name_table
 from costmodel.serving._kernel import Kernel
 from costmodel.serving._model_config import read_served_model
 from costmodel.version import __version__
+
+if TYPE_CHECKING:
+    from costmodel.collector.runners._base import Runner
+    from costmodel.serving._time import RowTimer
 
 # Numbers of tokens that the tables of both frameworks have.
 TOKENS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096)
@@ -145,6 +151,8 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     expert_parallel: int = 1,
     unsure: bool = False,
     tokens: Sequence[int] = TOKENS,
+    timings: int | None = None,
+    on: "Runner | None" = None,
 ) -> ServingTables:
     """Choose the configs of a model's kernels on a GPU that nobody needs to have at hand.
 
@@ -163,10 +171,13 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
         unsure: Also take rows of tables for like sizes on GPUs of the same architecture, where the model does
             not know it. On an H100 one in five of them loses to vLLM's default, and they gain 13 %.
         tokens: Numbers of tokens that get a row.
+        timings: Configs to time of each row, with kernels of our own that do the same: the default, what the
+            nearest table has, and those expected to be the fastest. Default: none.
+        on: What times them. Default: the first GPU of this machine.
 
     Raises:
         CostModelError: The model cannot be read or has no kernel that takes a table, the GPU is unknown or is
-            none of NVIDIA's, or something else is no such value.
+            none of NVIDIA's, another one would time, or something else is no such value.
     """
     known = get_args(Framework)
     if framework not in known:
@@ -196,14 +207,27 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
         users.setdefault(kernel, []).append(use)
     tables: dict[str, ServedTable] = {}
     left_out = list(served.left_out)
-    for kernel, uses in users.items():
-        rows = choose_rows(kernel, gpu, framework, counts, sms, unsure)
-        path = name_table(framework, kernel, gpu.name, triton)
-        if all(row.origin == "default" for row in rows.values()):  # its own rule knows every number of tokens
-            left_out.append(f"{path}: nothing is known to beat what {framework} runs without it.")
-        else:
-            tables[path] = ServedTable(kernel, tuple(uses), rows)
+    with _timer(gpu, sms, timings, on) as timer:
+        for kernel, uses in users.items():
+            rows = choose_rows(kernel, gpu, framework, counts, sms, unsure, timer)
+            path = name_table(framework, kernel, gpu.name, triton)
+            if all(row.origin == "default" for row in rows.values()):
+                # Its own rule knows every number of tokens.
+                left_out.append(f"{path}: nothing is known to beat what {framework} runs without it.")
+            else:
+                tables[path] = ServedTable(kernel, tuple(uses), rows)
     return ServingTables(served.name, framework, gpu.name, sms, triton, tables, left_out)
+
+
+def _timer(
+    device: Device, sms: int | None, timings: int | None, on: "Runner | None"
+) -> AbstractContextManager["RowTimer | None"]:
+    """What times rows, if anything does."""
+    if timings is None:
+        return nullcontext()
+    from costmodel.serving._time import open_timer  # builds and measures
+
+    return open_timer(device, sms, check_whole("timings", timings, 2), on)
 
 
 def load_serving_tables(
