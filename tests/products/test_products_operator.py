@@ -4,7 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from costmodel.products._operator import _dtype, mm  # noqa: E402 (needs PyTorch)
+from costmodel.products._operator import _dtype, mm, sure_margin  # noqa: E402 (needs PyTorch)
+from costmodel.products._product import Product  # noqa: E402
 
 pytestmark = [pytest.mark.white_box, pytest.mark.torch]
 
@@ -47,3 +48,13 @@ def test_rounding_is_seen_in_whichever_way_it_was_asked_for() -> None:
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(RuntimeError):
         mm(torch.randn(3, 4), torch.randn(3, 4), 0)
+
+
+def test_pytorchs_call_is_left_sooner_where_more_is_known() -> None:
+    known, odd = Product(64, 4096, 4096), Product(64, 4100, 4096)
+    wide = known._replace(dtype="float32")
+    assert sure_margin(known, is_part=True) < sure_margin(known, is_part=False)
+    for each in (odd, wide):
+        assert all(
+            sure_margin(each, is_part=part) > sure_margin(known, is_part=part) for part in (True, False)
+        )
