@@ -1,5 +1,6 @@
 """Options that commands share: how they are declared, completed and read, and the panels of their help."""
 
+import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,8 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from costmodel.cli._output import watch_output
 from costmodel.errors import CostModelError
-from costmodel.files import check_picture, check_writable
-from costmodel.reading import is_folder
+from costmodel.files import check_picture, check_writable, is_stream
+from costmodel.reading import is_file, is_folder
 
 if TYPE_CHECKING:
     from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
@@ -49,6 +50,11 @@ class PlainCommand(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The parts of its usage line: arguments that are required have no braces."""
         return [re.sub(r"^\{(.*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, unless a file that it would write is named a second time."""
+        _check_named_once(ctx)
+        return super().invoke(ctx)
 
 
 class PlainGroup(TyperGroup):
@@ -93,6 +99,31 @@ def _no_type(ctx: Any) -> None:
     """No type."""
 
 
+# Where a call keeps the options that name files to write, by their parameters.
+_WRITTEN = "costmodel.written"
+
+
+def _check_named_once(context: typer.Context) -> None:
+    """Check that no file to write is also read, or written by another option: one of the two would be lost.
+
+    Raises:
+        CostModelError: One is.
+    """
+    for name, option in context.meta.get(_WRITTEN, {}).items():
+        path = context.params[name]
+        others = [value for other, value in context.params.items() if other != name]
+        if not is_stream(path) and any(_is_named(path, value) for value in others):
+            raise CostModelError(f"{path} would be lost, as {option} writes over it: name another file.")
+
+
+def _is_named(path: Path, value: Any) -> bool:
+    """Whether the value of a parameter, or one of several, is this file."""
+    if isinstance(value, list | tuple):
+        return any(_is_named(path, each) for each in value)
+    names_file = isinstance(value, Path) or (isinstance(value, str) and is_file(Path(value)))
+    return names_file and os.path.realpath(value) == os.path.realpath(path)
+
+
 # The largest number of anything that is counted, so that a slip of the finger is refused at once.
 _MOST = 1_000_000
 # Every library that draws at random takes these.
@@ -109,12 +140,15 @@ def output_option(*names: str, metavar: str = "FILE", **settings: Any) -> Any:
         settings: As of ``typer.Option``.
     """
 
-    def check(context: typer.Context, path: Path | None) -> Path | None:
+    def check(context: typer.Context, param: typer.CallbackParam, path: Path | None) -> Path | None:
         if path is not None and metavar == "FILE.png":
             check_picture(path)
         if path is not None:
-            check_writable(path, folder=metavar == "DIR" or (metavar == "PATH" and is_folder(path)))
+            folder = metavar == "DIR" or (metavar == "PATH" and is_folder(path))
+            check_writable(path, folder=folder)
             watch_output(context, path)
+            if not folder:
+                context.meta.setdefault(_WRITTEN, {})[param.name] = param.opts[0]
         return path
 
     return typer.Option(*names, metavar=metavar, callback=check, **settings)

@@ -96,6 +96,7 @@ def test_again_is_nothing_new_and_another_needs_force(built: Path) -> None:
     [
         (["--strategy", "by-magic"], "mine", "A split must be one of"),
         (["--strategy", "random"], "random", "differ from the names of strategies"),
+        (["--strategy", "random"], "", "but got ''"),
         (["--strategy", "random", "--shots", "3"], "mine", "shots must be left out"),
         (["--strategy", "leave-one-device-out"], "mine", "needs at least two"),
     ],

@@ -86,3 +86,27 @@ def test_what_is_half_written_is_not_told_as_written(tmp_path: Path) -> None:
         partial.write_text("half")
         assert what_is_left(context) == "Nothing was written."
     assert what_is_left(context) == f"Written until then: {tmp_path}."
+
+
+def test_no_file_is_written_over_what_the_same_command_reads_or_writes(tmp_path: Path) -> None:
+    table, link, picture = tmp_path / "runs.csv", tmp_path / "link.csv", tmp_path / "sms.png"
+    table.write_text("M,t\n1,2\n")
+    link.symlink_to(table)
+    for line in (
+        ("dataset", "validate", table, "--json", link),
+        (
+            "dataset",
+            "validate",
+            link,
+            "--columns",
+            table,
+            "--json",
+            f"{tmp_path}/../{tmp_path.name}/runs.csv",
+        ),
+        ("capacity", "--json", picture, "--plot", picture),
+    ):
+        refused = CliRunner().invoke(app, list(map(str, line)))
+        assert refused.exit_code == 2
+        assert "would be lost, as --" in refused.stderr
+    assert table.read_text() == "M,t\n1,2\n"
+    assert not picture.exists()

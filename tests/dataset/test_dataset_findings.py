@@ -86,6 +86,17 @@ def test_files_in_order_give_no_finding() -> None:
     assert findings_of() == []
 
 
+def test_configs_that_were_timed_by_several_versions_are_of_one_task() -> None:
+    def timed(version: int, record: Measurement) -> Measurement:
+        return replace(record, platform=replace(record.platform, software={"driver": f"580.{version}"}))
+
+    records = [timed(version, record) for version, record in enumerate(kernels(H100))]
+    assert findings_of(source("a", records)) == []
+    (finding,) = findings_of(source("a", records[:1]))
+    assert finding.kind == "best only"
+    assert "1 of 1 have one" in finding.message
+
+
 @pytest.mark.parametrize(
     ("times", "advice"),
     [

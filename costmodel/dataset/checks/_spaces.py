@@ -27,11 +27,12 @@ class TaskTally:
         self._of_one: list[str] = []
 
     def add(self, workload: str, accepted: Records) -> None:
-        """Count the tasks of a workload."""
-        pairs = np.unique(np.stack([accepted.platform, accepted.candidate]), axis=1)
-        platforms, configs = np.unique(pairs[0], return_counts=True)
-        self._tasks += len(platforms)
-        self._of_one += [f"{workload} on {accepted.platforms[at].name}" for at in platforms[configs == 1]]
+        """Count the tasks of a workload; platforms that differ in software alone are of one task."""
+        names, place_of = np.unique([each.name for each in accepted.platforms], return_inverse=True)
+        pairs = np.unique(np.stack([place_of[accepted.platform], accepted.candidate]), axis=1)
+        places, configs = np.unique(pairs[0], return_counts=True)
+        self._tasks += len(places)
+        self._of_one += [f"{workload} on {names[place]}" for place in places[configs == 1]]
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with tasks of one config, if there are any."""

@@ -141,7 +141,7 @@ class Split:
     folds: tuple[Fold, ...]
 
 
-def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
+def make_split(dataset: Dataset, recipe: SplitRecipe, name: str | None = None) -> Split:
     """Make a split. It depends on what was measured, not on the order of the rows.
 
     Workloads that the dataset reserves for its final report are on neither side of any other split; see
@@ -167,7 +167,7 @@ def make_split(dataset: Dataset, recipe: SplitRecipe, name: str = "") -> Split:
     else:
         rows = np.flatnonzero(~kept)
         folds = tuple(fold.among(rows) for fold in _folds(dataset, recipe, labels, rows))
-    split = Split(name or recipe.strategy, recipe, twins, folds)
+    split = Split(recipe.strategy if name is None else name, recipe, twins, folds)
     check_split(dataset, split)
     return split
 
