@@ -31,7 +31,6 @@ TimeLimitOption = Annotated[
         rich_help_panel=SEARCH,
     ),
 ]
-TIME_LIMIT_S = 120.0
 
 
 def is_program(context: typer.Context, path: str, *taken: str) -> bool:

@@ -8,7 +8,8 @@ import typer
 
 from costmodel.cli._options import CommandGroup, JsonOption, count_option, dims_of, seed_option
 from costmodel.cli._output import in_words, print_line, print_table, write_json
-from costmodel.cli._programs import TIME_LIMIT_S, TimeLimitOption, is_program, rank_kernels
+from costmodel.cli._programs import TimeLimitOption, is_program, rank_kernels
+from costmodel.kernels.triton._source import TIME_LIMIT_S
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:

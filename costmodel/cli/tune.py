@@ -30,13 +30,7 @@ from costmodel.cli._options import (
     share_of,
 )
 from costmodel.cli._output import print_line, print_table, resumable, watch_output, write_json
-from costmodel.cli._programs import (
-    TIME_LIMIT_S,
-    TimeLimitOption,
-    is_program,
-    rank_kernels,
-    time_kernels,
-)
+from costmodel.cli._programs import TimeLimitOption, is_program, rank_kernels, time_kernels
 from costmodel.cli._tracking import (
     ExperimentOption,
     Tracking,
@@ -45,6 +39,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
+from costmodel.kernels.triton._source import TIME_LIMIT_S
 
 if TYPE_CHECKING:
     from costmodel.collector.runners._service_watch import ServiceReport

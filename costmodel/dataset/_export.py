@@ -32,7 +32,7 @@ from costmodel.kernels.metaschedule._tvm_start import make_target
 from costmodel.reading import exists
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
-from costmodel.records._platform import Platform, find_target_kind
+from costmodel.records._platform import Platform, compute_capability, find_target_kind
 from costmodel.records._store import RecordStore
 from costmodel.records._workload import Workload
 
@@ -203,7 +203,7 @@ class _Database:
         self._platform = platform
         self._kind = find_target_kind(platform.device) or "cuda"
         architecture = platform.device.architecture
-        is_known = self._kind == "cuda" and architecture.startswith("sm_")
+        is_known = self._kind == "cuda" and compute_capability(architecture) > 0
         self._target = make_target(self._kind, architecture) if is_known else make_target(self._kind)
         self._programs: dict[Workload, tuple[str, str]] = {}
         self._records: list[Any] = []

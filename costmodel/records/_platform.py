@@ -1,12 +1,13 @@
 """Platforms: a device, the SMs granted on it, and its software."""
 
+import re
 from functools import cached_property
 from typing import Literal, get_args
 
 import msgspec
 
 from costmodel.arguments import MOST_COUNT, check_number, check_text, check_whole
-from costmodel.errors import InvalidArgumentError
+from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.records._identity import content_id
 
 DeviceKind = Literal["cuda", "hip", "xpu", "cpu"]
@@ -109,6 +110,23 @@ class Platform(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tru
     def platform_id(self) -> str:
         """Content address of device name, isolation and granted SMs, without software versions."""
         return content_id(self.device.name, self.isolation, self.sms_granted)
+
+
+def compute_capability(architecture: str) -> int:
+    """Return the compute capability that names an architecture: 90 of ``sm_90`` and ``sm_90a``, else 0."""
+    named = re.fullmatch(r"sm_([0-9]+)[a-z]?", architecture)
+    return int(named[1]) if named else 0
+
+
+def check_compute_capability(architecture: str) -> int:
+    """Return the compute capability of an architecture that something is compiled for.
+
+    Raises:
+        CostModelError: Its name tells none.
+    """
+    if capability := compute_capability(architecture):
+        return capability
+    raise CostModelError(f"What is compiled for must be named as sm_90 is, but got {architecture!r}.")
 
 
 def find_target_kind(device: Device) -> TargetKind | None:

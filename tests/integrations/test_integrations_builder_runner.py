@@ -52,6 +52,11 @@ def broken() -> Any:
     return ms.builder.BuilderInput(space.schedule(space.sample(rng)).mod, make_target("cpu"))
 
 
+def other_module() -> Any:
+    space = open_space(Workload.parse("matmul-m16-n32-k32"), "cpu")
+    return space.schedule(space.sample(np.random.default_rng(0))).mod
+
+
 def to_run(artifact: str, shapes: int = 3) -> Any:
     info = ms.arg_info.TensorInfo("float32", [32, 32])
     return ms.runner.RunnerInput(artifact, "cpu", [info] * shapes)
@@ -66,6 +71,19 @@ def test_what_was_compiled_for_its_machine_code_is_not_built_again(builder) -> N
     assert len(list(folder.glob("module-*"))) == 2
     (failed,) = builder.build([bad])
     assert failed.artifact_path is None
+
+
+def test_compiled_kernels_that_nobody_measures_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("costmodel.integrations.tvm._measuring._MOST_READY", 1)
+    builder = Builder(max_workers=1)
+    early, late = to_build(), ms.builder.BuilderInput(other_module(), make_target("cpu"))
+    builder.machine_code([early.mod, late.mod], early.target)
+    (kept,) = builder.build([late])
+    folder = Path(kept.artifact_path).parents[1]
+    assert len(list(folder.glob("module-*"))) == 1
+    (again,) = builder.build([early])
+    assert Path(again.artifact_path).is_file()
+    builder.close()
 
 
 def test_a_module_that_cannot_be_built_costs_nobody_else(builder) -> None:

@@ -47,7 +47,7 @@ from costmodel.errors import CostModelError
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement, Outcome
-from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._platform import Device, Platform, compute_capability, part_of
 from costmodel.records._workload import Workload
 
 # The parameter by which Kernel Tuner runs a kernel in a green context of so many percent of the SMs.
@@ -147,8 +147,8 @@ def _share_of(whole: Platform, percentage: float) -> Platform:
 
 def _granted(device: Device, requested: int) -> int:
     """SMs that the driver grants where so many are asked for."""
-    major = re.match(r"sm_(\d+)\d", device.architecture)
-    least, step = _GRANTED.get(min(int(major[1]), max(_GRANTED)), (1, 1)) if major else (1, 1)
+    major = compute_capability(device.architecture) // 10
+    least, step = _GRANTED.get(min(major, max(_GRANTED)), (1, 1))
     return min(device.sms, least + step * max(0, -(-(requested - least) // step)))
 
 

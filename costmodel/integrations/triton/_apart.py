@@ -22,11 +22,11 @@ import msgspec
 from costmodel import errors
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
+from costmodel.kernels.triton._source import TIME_LIMIT_S
 from costmodel.records._candidate import Config
 from costmodel.transfer._read_ranker import ExpectedTime
 
 DEFAULT_DEVICE = "NVIDIA H100 80GB HBM3"  # of which the package learned what is read
-TIME_LIMIT_S = 120.0
 _JOB, _ANSWER, _STACK = "job.json", "answer.json", "stack.txt"
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux
 _MOST_END_S = 1.0  # for what a program left running

@@ -27,7 +27,7 @@ from costmodel.integrations.triton._running import (
     run_answered,
 )
 from costmodel.kernels.triton._lower import target_of
-from costmodel.records._platform import Device
+from costmodel.records._platform import Device, check_compute_capability
 
 _GPU = torch.device("cuda", 0)
 # What makes a number of a tensor, and the number that it is taken to be, as loaded bounds of loops are.
@@ -152,11 +152,11 @@ def _moved(value: Any) -> Any:
 @contextmanager
 def _without_gpu(device: Device) -> Iterator[None]:
     """Let a program believe that it has a GPU, as long as it computes nothing there."""
-    number = int(device.architecture.removeprefix("sm_"))
+    capability = check_compute_capability(device.architecture)
     properties = SimpleNamespace(
         name=device.name,
-        major=number // 10,
-        minor=number % 10,
+        major=capability // 10,
+        minor=capability % 10,
         multi_processor_count=device.sms,
         warp_size=32,
         max_threads_per_multi_processor=device.max_threads_per_sm,

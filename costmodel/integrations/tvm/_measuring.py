@@ -1,6 +1,7 @@
 """MetaSchedule's builder and runner, with worker processes that stay; the runner keeps to an SM budget."""
 
 import hashlib
+import shutil
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
@@ -23,6 +24,9 @@ from costmodel.kernels._artifact import Built
 from costmodel.kernels._machine_code import MachineCode, machine_code
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records._platform import Isolation, TargetKind
+
+# Compiled kernels that are kept until they are measured: the latest. A shortlist has 64 at most.
+_MOST_READY = 256
 
 
 @derived_object
@@ -63,8 +67,11 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         """
         sources = [_source(module, target) for module in modules]
         built = self._pool(target).build(sources)
+        found = [machine_code(each.library.read_bytes()) if each.library else None for each in built]
         self._ready.update(zip(map(_key, sources), built, strict=True))
-        return [machine_code(each.library.read_bytes()) if each.library else None for each in built]
+        while len(self._ready) > _MOST_READY:
+            _delete(self._ready.pop(next(iter(self._ready))))
+        return found
 
     @property
     def in_flight(self) -> int:
@@ -78,7 +85,7 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
 
     def _pool(self, target: Any) -> ModuleBuilders:
         kind = target_kind(target) or "cpu"
-        architecture = str(target.attrs.get("arch", "")).rstrip("abcdefghijklmnopqrstuvwxyz")
+        architecture = str(target.attrs.get("arch", ""))
         key = kind, architecture
         if key not in self._pools:
             self._pools[key] = ModuleBuilders(
@@ -91,6 +98,12 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
 def _close_all(pools: dict[tuple[str, str], ModuleBuilders]) -> None:
     while pools:
         pools.popitem()[1].close()
+
+
+def _delete(built: Built) -> None:
+    """Delete what a build left, as MetaSchedule does with what was measured: each has a folder of its own."""
+    if built.library is not None:
+        shutil.rmtree(built.library.parent, ignore_errors=True)
 
 
 def _source(module: Any, target: Any) -> ModuleSource:

@@ -12,6 +12,7 @@ from typing import Any
 from costmodel.errors import MissingExtraError
 from costmodel.kernels._artifact import CompileError
 from costmodel.reading import exists
+from costmodel.records._platform import compute_capability
 
 FIRST_WITH_HEADERS = (12, 8)  # that precompiles headers
 
@@ -130,8 +131,8 @@ def is_of_nvcc(option: str) -> bool:
 
 def _own_code(architecture: str) -> str:
     """Return the architecture with what only its own devices run, such as Hopper's ``wgmma``: ``sm_90a``."""
-    number = architecture.removeprefix("sm_")
-    return f"{architecture}a" if number.isdigit() and int(number) >= 90 else architecture
+    is_plain = architecture[-1:].isdigit()
+    return f"{architecture}a" if is_plain and compute_capability(architecture) >= 90 else architecture
 
 
 def _program_text(source: CudaCode) -> str:

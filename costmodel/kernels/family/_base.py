@@ -14,6 +14,7 @@ from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.kernels.family._formula import Formula
 from costmodel.records._candidate import KernelLaunch
 from costmodel.records._device_table import list_architectures
+from costmodel.records._platform import compute_capability
 from costmodel.records._workload import Workload
 
 _MOST_THREADS = 1024  # of a block, on every GPU
@@ -213,11 +214,11 @@ def check_shared_bytes(shared_bytes: int, architecture: str) -> None:
 @cache
 def _most_shared_bytes(architecture: str) -> int | None:
     """Return the most shared memory of a block; None where it is not known."""
-    number = architecture.removeprefix("sm_").rstrip("abcdef")
-    known = list_architectures().get(f"sm_{number}")
+    capability = compute_capability(architecture)
+    known = list_architectures().get(f"sm_{capability}")
     if known is None:
         return None
-    return known.shared_bytes_per_sm - (_RESERVED_SHARED_BYTES if int(number) >= 80 else 0)
+    return known.shared_bytes_per_sm - (_RESERVED_SHARED_BYTES if capability >= 80 else 0)
 
 
 def _product(sizes: Any) -> str:

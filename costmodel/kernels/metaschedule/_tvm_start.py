@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from costmodel.kernels.cuda._nvrtc import FIRST_WITH_HEADERS, nvrtc_version
-from costmodel.records._platform import TargetKind
+from costmodel.records._platform import TargetKind, check_compute_capability
 
 _MODULE = "tvm.s_tir.tensor_intrin"
 _LOCK = RLock()  # what changes what the whole process sees holds it for as long
@@ -128,9 +128,10 @@ def make_target(kind: TargetKind, architecture: str = "sm_90") -> Any:
 
     if kind == "cpu":
         return tvm.target.Target({"kind": "llvm", "num-cores": _physical_cores()})
-    suffix = "a" if int(architecture.removeprefix("sm_")) >= _FIRST_SPECIFIC else ""
+    capability = check_compute_capability(architecture)
+    suffix = "a" if capability >= _FIRST_SPECIFIC else ""
     hopper = tvm.target.Target("nvidia/nvidia-h100").export()
-    return tvm.target.Target({**hopper, "arch": architecture + suffix})
+    return tvm.target.Target({**hopper, "arch": f"sm_{capability}{suffix}"})
 
 
 def _physical_cores() -> int:

@@ -1,6 +1,5 @@
 """The text of a kernel in Triton's two dialects, without a GPU and without machine code."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import msgspec
 
 from costmodel.kernels.triton._layouts import WARP_THREADS
+from costmodel.records._platform import check_compute_capability
 
 # Told, as Triton would warn of its choice, which changes nothing that is read.
 UNREAD_OPTIONS = {"enable_fp_fusion": True}
@@ -151,7 +151,7 @@ def target_of(architecture: str) -> Any:
     """Return what Triton calls a target, of an architecture such as ``sm_90``."""
     from triton.backends.compiler import GPUTarget
 
-    return GPUTarget("cuda", int(re.sub(r"\D", "", architecture)), WARP_THREADS)
+    return GPUTarget("cuda", check_compute_capability(architecture), WARP_THREADS)
 
 
 def find_ptx_version() -> None:

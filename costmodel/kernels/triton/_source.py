@@ -42,6 +42,10 @@ def is_family_place(place: str) -> bool:
     return file.suffix == ".py" and is_file(file) and "TritonFamily" in read_text(file, "a Python file")
 
 
+# Seconds that such a program may go on without launching a kernel that is new.
+TIME_LIMIT_S = 120.0
+
+
 def is_triton_program(place: str) -> bool:
     """Tell whether a place is a file of Python that may launch Triton kernels when it is run, and no family.
 

@@ -3,10 +3,9 @@
 from costmodel.errors import CostModelError
 from costmodel.records._library_calls import find_format
 from costmodel.records._peak_rates import tensor_flops_with_float32_sums
-from costmodel.records._platform import Device
+from costmodel.records._platform import Device, compute_capability
 from costmodel.transfer._call_latency import CallModel, spans_of
 
-_CUDA = "sm_"
 # The oldest generation that was measured, and so could be left out: Ampere.
 _OLDEST = 80
 # How far a device may lie beyond all that were measured, as a factor. Of generations that were left out, the
@@ -32,7 +31,7 @@ def check_can_make(device: Device, types: str) -> None:
         )
     name = types.split(".", maxsplit=1)[0]
     least = find_format(name).least_capability
-    if capability(device) < least:
+    if compute_capability(device.architecture) < least:
         raise CostModelError(
             f"A GPU that multiplies {name} must be of sm_{least} or later, but got {device.name}, of "
             f"{device.architecture or 'an architecture that is not told'}."
@@ -41,7 +40,7 @@ def check_can_make(device: Device, types: str) -> None:
 
 def why_no_interval(model: CallModel, group: str, device: Device) -> str:
     """Tell why no interval holds for calls of a group on a device; empty if generations left out back it."""
-    if capability(device) < _OLDEST:
+    if compute_capability(device.architecture) < _OLDEST:
         return "no GPU before Ampere was measured"
     if tensor_flops_with_float32_sums(device) < device.tensor_flops_per_sm_clock:
         return "no GeForce was measured, whose Tensor Cores have half of their rate with sums in float32"
@@ -53,9 +52,3 @@ def why_no_interval(model: CallModel, group: str, device: Device) -> str:
     if model.generations[model.groups.tolist().index(group)] < 2:
         return "these types were measured on one generation alone"
     return ""
-
-
-def capability(device: Device) -> int:
-    """Compute capability, such as 89 of ``sm_89``; 0 if the architecture does not tell it."""
-    number = device.architecture.removeprefix(_CUDA).rstrip("af")
-    return int(number) if device.architecture.startswith(_CUDA) and number.isdecimal() else 0
