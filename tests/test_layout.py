@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "costmodel"
 TESTS = Path(__file__).parent
 
-FILES, FOLDERS, WIDEST = 583, 57, 23  # products, torch.compile, profilers, programs, PTX, benchmark, tables
+FILES, FOLDERS, WIDEST = 580, 57, 23  # products, torch.compile, profilers, programs, PTX, benchmark, tables
 EXPORTED, DEFINED_TWICE = 260, 3  # products, torch.compile, comparisons, benchmark, tables, tiles
 KEYWORDS, MANY_PARAMETERS = 10, 15
 
@@ -30,6 +30,8 @@ LOADED = {
     "from costmodel import train": 125,
     "import costmodel; costmodel.tune('matmul-m16-n1024-k1024', sms=32, trials=1)": 240,
 }
+# What a package inside a package may say beside its docstring.
+_FORMER_FACE = "from costmodel.former import answer_inside\n__getattr__ = answer_inside(__name__)"
 # What a guest in somebody's training loop, or a reader of a table, must not load.
 HEAVY = ("optuna", "pandas", "pyarrow", "sqlalchemy", "matplotlib", "sklearn", "tvm", "scipy")
 
@@ -92,7 +94,8 @@ def test_only_packages_have_faces() -> None:
             and not path.with_suffix(".pyi").exists()
             and path.parent.name != "dataset"
         ):
-            assert len(tree.body) <= 1, f"{path} must hold a docstring alone"
+            plain = ast.unparse(tree.body[1:]) in ("", _FORMER_FACE)
+            assert plain, f"{path} must hold a docstring alone, or answer the names that 0.3 had there"
 
 
 def test_a_public_name_has_one_meaning() -> None:

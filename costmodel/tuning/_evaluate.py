@@ -156,8 +156,7 @@ def _translate_former(former: Mapping[str, Any]) -> dict[str, Any]:
         if name not in _FORMER:
             raise TypeError(f"evaluate() got an unexpected keyword argument {name!r}")
         warnings.warn(
-            f"evaluate({name}=...) is now written evaluate({_FORMER[name]}); the former keyword goes in the "
-            "next release.",
+            f"evaluate({name}=...) is now written evaluate({_FORMER[name]}); the former keyword goes in 0.5.",
             DeprecationWarning,
             stacklevel=3,
         )

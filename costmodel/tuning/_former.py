@@ -1,4 +1,4 @@
-"""The keywords that ``tune`` had until 0.3, translated for one release."""
+"""The keywords that ``tune`` had until 0.3, translated until 0.5."""
 
 import warnings
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def translate_keywords(former: Mapping[str, Any], **current: Any) -> dict[str, A
     form = ", ".join(f"{name}={_write_value(found[name])}" for name in _find_arguments(former))
     warnings.warn(
         f"tune({', '.join(f'{name}=...' for name in former)}) is now written tune({form}); the former "
-        "keywords go in the next release.",
+        "keywords go in 0.5.",
         DeprecationWarning,
         stacklevel=3,
     )
