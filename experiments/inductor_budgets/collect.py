@@ -7,6 +7,7 @@ that ends or hangs its process is left out, and the rest goes on.
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -20,16 +21,18 @@ import torch
 
 sys.path.append(str(Path(__file__).parent))
 from networks import JUDGED, MORE
-from products import Call, distinct_calls
+from products import Call, distinct_calls, scaled_calls
+from run import shared_assembler
 from sweep import CpuTimer, GpuTimer, Precompile, Sweep, describe
 
 SMS = (8, 16, 32, 64, 96, 132)
 COLD_ON, COLD_EVERY = (32, 132), 6  # parts on which every so-many-th product is timed with a cold L2 too
 PROGRAMS = (16, 32)  # grids of a persistent kernel, beside that of the whole GPU
 MOST_PERSISTENT = 4
+SCALED_EVERY = 3  # of products by weights in bfloat16, one is measured in 8 bits too
 SLOWEST_S = 90.0  # of a product; then its process is taken to hang
 THREADS = {"ahead": 13, "time": 4}  # that compile, of 16 cores a GPU
-PERSISTENT = "triton::mm_persistent_tma"
+PERSISTENT, PLAIN = "_tma", ("triton::mm", "triton::bmm")  # in, and as, ids of templates
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -41,8 +44,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         return
     ahead = _start("ahead", args, end)
     try:
+        if args.compile_only:
+            ahead.wait(max(0.0, end - time.monotonic()))
+            return
         while time.monotonic() < end and unfinished(args):
             _watch(_start("time", args, end), args.out, end)
+    except subprocess.TimeoutExpired:
+        return
     finally:
         ahead.kill()
     print(summary(args.out))
@@ -55,15 +63,21 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shard", default="0/1", metavar="I/N")
     parser.add_argument("--most", type=int, help="products of the shard")
     parser.add_argument("--skip", type=int, default=0, help="products of the list, which are known")
+    parser.add_argument("--candidates", type=int, default=40, help="of a product, at most")
+    parser.add_argument("--compile-only", action="store_true", help="time nothing: a later run does")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="a CPU for a rehearsal")
     parser.add_argument("--role", choices=("time", "ahead"), help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
 def calls_of(args: argparse.Namespace) -> list[Call]:
-    """The products of the shard: those of the judged networks first, float32 last."""
+    """The products of the shard: those of the judged networks first, the others in disorder, float32 last."""
     shard, shards = map(int, args.shard.split("/"))
-    calls = distinct_calls([*JUDGED.values(), *MORE.values()])
+    calls = distinct_calls(JUDGED.values())
+    others = [each for each in distinct_calls(MORE.values()) if each not in calls]
+    others += scaled_calls([*calls, *others])[::SCALED_EVERY]
+    random.Random(0).shuffle(others)
+    calls += others
     calls.sort(key=lambda call: call.dtype == "float32")  # which take long to compile
     if args.device == "cpu":  # where Inductor has several candidates for these alone
         calls = [each for each in calls if each.operator == "bmm" and each.dtype == "float32"]
@@ -101,7 +115,7 @@ def work(args: argparse.Namespace, end: float) -> None:
             _append(args, {"begun": _key(call)})
         start = time.monotonic()
         try:
-            compile_call(call, sweep, args.device)
+            compile_call(call, sweep, args.device, args.candidates)
         except Exception as error:  # noqa: BLE001 (told, and the next product follows)
             print(f"{call.name}: {type(error).__name__}: {error}"[:300], flush=True)
             if places:
@@ -111,16 +125,16 @@ def work(args: argparse.Namespace, end: float) -> None:
             _append(args, row(call, sweep, time.monotonic() - start))
 
 
-def compile_call(call: Call, sweep: Sweep, device: str) -> None:
+def compile_call(call: Call, sweep: Sweep, device: str, most: int) -> None:
     """Compile a product with all candidates that Inductor or we can think of."""
     from torch._inductor import config
 
     names = {"max_autotune_gemm": True, "autotune_local_cache": False, "fx_graph_cache": False}
     if device == "cuda":
         names |= {"triton.enable_persistent_tma_matmul": True, "shape_padding": False}
-    function = getattr(torch, call.operator)
+    function, sweep.product = call.function, call.product
     torch._dynamo.reset()
-    with torch.no_grad(), config.patch(names), sweep.installed(), all_candidates(sweep):
+    with torch.no_grad(), config.patch(names), sweep.installed(), all_candidates(sweep, most):
         compiled = torch.compile(lambda *x: function(*x), dynamic=False)  # noqa: PLW0108 (Dynamo traces no C)
         compiled(*call.inputs(device))
 
@@ -135,8 +149,13 @@ def compiles_soon(choice: Any, dtype: str) -> bool:
 
 
 @contextmanager
-def all_candidates(sweep: Sweep) -> Iterator[None]:
-    """Let Inductor see more configs of its templates, and persistent kernels with fewer programs."""
+def all_candidates(sweep: Sweep, most: int) -> Iterator[None]:
+    """Let Inductor see more configs of its templates, and persistent kernels with fewer programs.
+
+    Args:
+        sweep: Is told the product.
+        most: Candidates; of more, Triton's are drawn at random.
+    """
     from torch._inductor.choices import InductorChoices
     from torch._inductor.virtualized import V
 
@@ -148,19 +167,28 @@ def all_candidates(sweep: Sweep) -> Iterator[None]:
             self, candidates: Any, inputs: Any, templates: Any, operator: str, overrides: Any = None
         ) -> Any:
             choices = super()._finalize_template_configs(candidates, inputs, templates, operator, overrides)
-            sweep.product = product = read_product(inputs, operator)
+            sweep.product = product = sweep.product or read_product(inputs, operator)
             if product is None:
                 return choices
-            plain = [each for each in choices if each.template.uid != PERSISTENT]
+            plain = [each for each in choices if PERSISTENT not in each.template.uid]
             plain += more_choices(plain, product.m, product.n, product.k)
-            persistent = [each for each in choices if each.template.uid == PERSISTENT][:MOST_PERSISTENT]
+            persistent = [each for each in choices if PERSISTENT in each.template.uid]
+            persistent = random.Random(most).sample(persistent, min(MOST_PERSISTENT, len(persistent)))
             fewer = [
                 with_options(each, {"NUM_SMS": programs}) for each in persistent[:1] for programs in PROGRAMS
             ]
-            return [each for each in (*plain, *persistent, *fewer) if compiles_soon(each, product.dtype)]
+            made = [each for each in (*plain, *persistent, *fewer) if compiles_soon(each, product.dtype)]
+            return drawn(made, most)
 
     with V.set_choices_handler(All()):
         yield
+
+
+def drawn(choices: Sequence[Any], most: int) -> list[Any]:
+    """Leave some of Triton's plain kernels at random where there are too many; all else stays, in order."""
+    plain = [i for i, each in enumerate(choices) if each.template.uid in PLAIN]
+    left_out = random.Random(len(choices)).sample(plain, min(len(plain), max(0, len(choices) - most)))
+    return [each for i, each in enumerate(choices) if i not in left_out]
 
 
 def row(call: Call, sweep: Sweep, seconds: float) -> dict[str, Any]:
@@ -186,7 +214,8 @@ def _append(args: argparse.Namespace, value: dict[str, Any]) -> None:
 def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen[bytes]":
     shard = args.shard.split("/")[0]
     caches = args.out / f"caches-{shard}"
-    environment = os.environ | {
+    environment = os.environ | shared_assembler()
+    environment |= {
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
@@ -197,7 +226,7 @@ def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen
     most = [] if args.most is None else ["--most", str(args.most)]
     left = max(1.0, end - time.monotonic())
     given = ["--out", str(args.out), "--shard", args.shard, "--device", args.device, *most]
-    given += ["--skip", str(args.skip)]
+    given += ["--skip", str(args.skip), "--candidates", str(args.candidates)]
     command = [sys.executable, __file__, *given, "--seconds", f"{left:.0f}", "--role", role]
     log = (args.out / f"{role}-{shard}.log").open("ab")
     return subprocess.Popen(command, env=environment, stdout=log, stderr=log)

@@ -14,13 +14,13 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from kit.results import markdown_table, rounded
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, SHIPPED, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, TUNED, UNTIMED, WHOLE
 
 from costmodel.files import write_json
 
 FOUND = Path(__file__).with_name("networks.json")
 PICTURE = Path(__file__).with_name("networks.png")
-OF_OURS = (OURS, PRODUCTS, UNTIMED)
+OF_OURS = (OURS, TUNED, UNTIMED)
 OTHERS = (EAGER, DEFAULT, WHOLE, PART)
 _COLOURS = {
     EAGER: "#bbbbbb",
@@ -28,7 +28,7 @@ _COLOURS = {
     WHOLE: "#c0392b",
     PART: "#e0a030",
     UNTIMED: "#4c9f8f",
-    PRODUCTS: "#7fb3e0",
+    TUNED: "#7fb3e0",
 }
 _COLUMNS, _MOST = 4, 4.0
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, PRODUCTS, SHIPPED, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, TUNED, UNTIMED, WHOLE
 
 from costmodel.files import write_json
-from costmodel.integrations.inductor import report
+from costmodel.integrations.inductor import _install, report
 
 STOCK = "max-autotune-no-cudagraphs"
 ROUNDS = 9
@@ -73,11 +73,13 @@ class Judged:
         for sms in others + [whole] * bool(parts):
             yield self._add_ours(OURS, sms)
             yield self._add_ours(UNTIMED, sms)
-        for sms in {first, whole}:
-            yield self._add_ours(PRODUCTS, sms)
         for sms in (first, *others):
             if sms != whole:
                 yield self._add(PART, sms, [], self._stock)
+            if sms == first:
+                yield self._add_ours(TUNED, first)
+        if parts:
+            yield self._add_ours(TUNED, whole)
 
     def compile_as_shipped(self) -> dict[int, float]:
         """Return the seconds of max-autotune on the whole GPU, in a process in which all is as shipped."""
@@ -88,7 +90,7 @@ class Judged:
     def _add_ours(self, way: str, sms: int) -> str:
         from costmodel.integrations.inductor import compile as compile_for
 
-        keep, mode = 0 if way == UNTIMED else self._args.keep, "default" if way == PRODUCTS else STOCK
+        keep, mode = 0 if way == UNTIMED else self._args.keep, STOCK if way == TUNED else None
         store = self._args.out / "caches" / f"{os.getpid()}-{keep}-{mode}.jsonl"
         options = {"sms": sms, "keep": keep, "mode": mode, "store": store, "dynamic": False}
         return self._add(way, sms, [], lambda: compile_for(self._module, **options).for_sms(sms))
@@ -132,6 +134,7 @@ class Judged:
         os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"{way == PART}-{sms}")
         clear_caches()
+        _install._timed.clear()
         yield
 
     def result(self) -> dict[str, Any]:

@@ -174,24 +174,64 @@ class Dlrm(nn.Module):
 
 
 class Mamba(nn.Module):
-    """A gated block whose state decays by the input; the scan is one of cumulative sums."""
+    """A block of Mamba-2, whose scan is products within chunks of tokens and a short one over chunks.
+
+    Inductor 2.11 cannot compile a cumulative sum over many tokens of few channels: it splits the sum among
+    programs, and fails as it writes their code.
+
+    Source: Dao and Gu, "Transformers are SSMs" (2024, arXiv:2405.21060), listing 1.
+    """
+
+    head, chunk = 64, 64
 
     def __init__(self, size: int, state: int) -> None:
         super().__init__()
-        inner, self.state = 2 * size, state
-        self.into = nn.Linear(size, 2 * inner, bias=False)
-        self.mix = nn.Parameter(torch.randn(4, inner) / 2)
-        self.facts = nn.Linear(inner, inner // 16 + 2 * state, bias=False)
-        self.step, self.out = nn.Linear(inner // 16, inner), nn.Linear(inner, size, bias=False)
+        self.inner, self.state = 2 * size, state
+        self.heads, self.mixed = self.inner // self.head, self.inner + 2 * state
+        self.into = nn.Linear(size, self.inner + self.mixed + self.heads, bias=False)
+        self.mix = nn.Parameter(torch.randn(4, self.mixed) / 2)  # a convolution of each channel
+        self.rate = nn.Parameter(torch.rand(self.heads))
+        self.norm, self.out = nn.RMSNorm(self.inner), nn.Linear(self.inner, size, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made, gate = self.into(x).chunk(2, -1)
-        steps = F.pad(made, (0, 0, 3, 0)).unfold(1, 4, 1)  # as a convolution, at which Inductor 2.11 fails
-        made = F.silu((steps * self.mix.t()).sum(-1))
-        step, into, out = self.facts(made).split((made.shape[-1] // 16, self.state, self.state), -1)
-        decay = torch.exp(-F.softplus(self.step(step)).cumsum(1) / 64)
-        mixed = (made * decay).cumsum(1) * (into * out).sum(-1, keepdim=True)
-        return self.out(mixed * F.silu(gate))
+        b, t, _ = x.shape
+        gate, mixed, step = self.into(x).split((self.inner, self.mixed, self.heads), -1)
+        past = F.pad(mixed, (0, 0, 3, 0))
+        mixed = F.silu(torch.stack([past[:, i : i + t] * self.mix[i] for i in range(4)]).sum(0))
+        x, into, out = mixed.split((self.inner, self.state, self.state), -1)
+        step = F.softplus(step.float())
+        x = (x.view(b, t, self.heads, self.head) * step.unsqueeze(-1)).to(mixed.dtype)
+        x = x.view(b, -1, self.chunk, self.heads, self.head)
+        into, out = (each.reshape(b, -1, self.chunk, self.state) for each in (into, out))
+        log_decay = (-step * self.rate.exp()).view(b, -1, self.chunk, self.heads).permute(0, 3, 1, 2)
+        y = self._scan(x, into, out, log_decay.cumsum(-1)).reshape(b, t, self.inner)
+        return self.out(self.norm(y * F.silu(gate)))
+
+    def _scan(
+        self, x: torch.Tensor, into: torch.Tensor, out: torch.Tensor, decayed: torch.Tensor
+    ) -> torch.Tensor:
+        """Sum states within chunks, then carry them from chunk to chunk.
+
+        Args:
+            x: ``(batch, chunks, tokens, heads, head)``.
+            into: ``(batch, chunks, tokens, state)``.
+            out: As ``into``.
+            decayed: ``(batch, heads, chunks, tokens)`` logarithms, summed over the tokens of a chunk.
+        """
+        scores = (out @ into.transpose(-1, -2)).unsqueeze(1) * _between(decayed).to(x.dtype)
+        y = torch.einsum("bhcls,bcshp->bclhp", scores, x)
+        left = torch.exp(decayed[..., -1:] - decayed).to(x.dtype)  # of each token at its chunk's end
+        states = torch.einsum("bcln,bclhp->bchpn", into, x * left.permute(0, 2, 3, 1).unsqueeze(-1))
+        carried = _between(F.pad(decayed[..., -1], (1, 0)).cumsum(-1)).to(x.dtype)
+        states = torch.einsum("bhzc,bchpn->bzhpn", carried[..., 1:], states)[:, :-1]
+        from_before = torch.einsum("bcln,bchpn->bclhp", out, states)
+        return y + from_before * torch.exp(decayed).to(x.dtype).permute(0, 2, 3, 1).unsqueeze(-1)
+
+
+def _between(summed: torch.Tensor) -> torch.Tensor:
+    """What is left of each earlier place at each later one; 0 of later ones. ``(..., places, places)``."""
+    apart = summed.unsqueeze(-1) - summed.unsqueeze(-2)
+    return torch.exp(apart.masked_fill(apart.new_ones(apart.shape[-2:]).triu(1).bool(), -torch.inf))
 
 
 def _layers(*sizes: int) -> nn.Sequential:
@@ -245,7 +285,7 @@ def dlrm(rows: int, tables: int = 26, size: int = 128) -> Network:
 
 
 def mamba(tokens: int, size: int, batch: int = 1) -> Network:
-    return Network(lambda: Mamba(size, 16), ((batch, tokens, size),), _BRAIN)
+    return Network(lambda: Mamba(size, 128), ((batch, tokens, size),), _BRAIN)
 
 
 # The networks of the figures.

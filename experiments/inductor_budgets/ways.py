@@ -8,6 +8,6 @@ EAGER, DEFAULT, WHOLE, PART, OURS, UNTIMED = (
     "ours",
     "ours, nothing timed",
 )
-PRODUCTS = "ours, products alone"  # other kernels by Inductor's rules
+TUNED = "ours, all timed"  # other kernels tuned step by step, and fusion timed, as max-autotune does
 AGAIN = "ours, again"
 SHIPPED = "max-autotune, as shipped"  # compiled only: with the assembler of PyTorch 2.11's workers alone

@@ -27,7 +27,7 @@ from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform
 
-_RULES = 2  # rises when plans choose or time otherwise: code that was cached before is not theirs
+_RULES = 3  # rises when plans choose or time otherwise: code that was cached before is not theirs
 _PERSISTENT = ("persistent", "tma")
 # On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
 # fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
@@ -46,17 +46,21 @@ class SmPlan:
         keep: How many candidates of a product are compiled and timed; 0: none is timed.
         model: Ranks candidates.
         timings: Has what was timed before, and keeps what is timed.
+        times_fusion: Whether Inductor times what may be fused with a product, with it and apart; else it is
+            fused unless its kernel runs out of registers.
     """
 
     platform: Platform
     keep: int
     model: RanksProducts
     timings: ProductTimings
+    times_fusion: bool = True
 
     @property
     def identity(self) -> str:
         """What tells kernels that were chosen by this plan from others."""
-        return f"costmodel-{_RULES}/{self.platform.name}/{self.keep}/{self.model.identity}"
+        chosen = f"{self.keep}/{self.model.identity}/{'timed' if self.times_fusion else 'ruled'}"
+        return f"costmodel-{_RULES}/{self.platform.name}/{chosen}"
 
     @property
     def sms(self) -> int:

@@ -34,7 +34,7 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     sms: int | Sequence[int] | None = None,
     keep: int = 6,
     model: RanksProducts | str | None = "default",
-    mode: str = "max-autotune-no-cudagraphs",
+    mode: str | None = None,
     store: Path | str | None = None,
     **options: Any,
 ) -> "SmDispatcher":
@@ -51,7 +51,9 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
             With 0, the best by the model is taken, and nothing is timed.
         model: Ranks candidates; ``default`` for the one that comes with this package, None for Inductor's
             own order.
-        mode: Of ``torch.compile``; what it would time of other kernels is left out with ``keep=0``.
+        mode: Of ``torch.compile``. Default: products, convolutions and Inductor's short lists of other
+            kernels are timed, and what follows a product is fused by rule. ``max-autotune-no-cudagraphs``
+            tunes other kernels step by step and times fusion, too. With ``keep=0`` nothing of this is done.
         store: Record store of timings, which other processes share. Default: ``$COSTMODEL_INDUCTOR_STORE``,
             or ``~/.cache/costmodel/inductor.jsonl``.
         options: Of ``torch.compile``, such as ``dynamic`` and ``fullgraph``.
@@ -65,7 +67,7 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     """
     budgets = _checked(sms)
     check_whole("keep", keep, 0, 1000)
-    plan = _plan(keep, model, store)
+    plan = replace(_plan(keep, model, store), times_fusion=mode is not None)
     return SmDispatcher(function, plan, budgets, _options_of(mode, keep), options)
 
 
@@ -165,13 +167,14 @@ def _checked(sms: int | Sequence[int] | None) -> list[int]:
     return [check_whole("sms", each, 1, _MOST_SMS) for each in given]
 
 
-def _options_of(mode: str, keep: int) -> dict[str, Any]:
+def _options_of(mode: str | None, keep: int) -> dict[str, Any]:
     """Settings of a mode, and all candidates of products; with ``keep=0``, none that time kernels."""
     from torch._inductor import list_mode_options
 
     known = {name: dict(settings) for name, settings in list_mode_options().items()}
+    known |= {None: {"max_autotune": True}}
     if mode not in known:
-        raise CostModelError(f"mode must be one of {', '.join(known)}, but got {mode!r}.")
+        raise CostModelError(f"mode must be one of {', '.join(filter(None, known))}, but got {mode!r}.")
     timed = {} if keep else {"max_autotune": False, "coordinate_descent_tuning": False}
     return known[mode] | timed | _ALL_CANDIDATES
 

@@ -27,6 +27,7 @@ _TEMPLATES = {
     "triton::bmm": "plain",
     "triton::mm_persistent": "persistent",
     "triton::mm_persistent_tma": "tma",
+    "triton::scaled_mm_device_tma_epilogue_scaling": "tma",
 }
 
 

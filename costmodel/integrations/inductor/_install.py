@@ -3,11 +3,11 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import Any
 
 import torch
-from torch._inductor import config, select_algorithm
+from torch._inductor import config, scheduler, select_algorithm
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
@@ -38,6 +38,7 @@ def applied(plan: SmPlan) -> Iterator[None]:
     Compiled graphs are cached under the plan's identity, so that a change of SMs or model compiles anew.
     """
     _hook_up(select_algorithm.get_algorithm_selector_cache())
+    _let_rules_fuse()
     _share_assembler()
     # What a kernel other than a product was tuned to is kept under a hash of its source, which holds this
     # setting: whatever is true lets it be kept, and the identity keeps it apart.
@@ -65,6 +66,28 @@ def _share_assembler() -> None:
 
         _set_triton_ptxas_path()
         get_ptxas_version.cache_clear()
+
+
+@cache
+def _let_rules_fuse() -> None:
+    """Let a plan that times no fusion go by Inductor's own rule for it, which exists from PyTorch 2.11 on.
+
+    The setting is changed where it is read to fuse alone: where products are lowered, it lets the candidates
+    of all of them be compiled at once.
+    """
+    if not hasattr(scheduler, "_estimate_fused_epilogue_runtime"):
+        return
+    usual = scheduler.Scheduler.speedup_by_fusion
+
+    @wraps(usual)
+    def by_plan(*nodes: Any) -> Any:
+        plan = _plan()
+        if plan is None or plan.times_fusion:
+            return usual(*nodes)
+        with config.patch(benchmark_epilogue_fusion=False):
+            return usual(*nodes)
+
+    scheduler.Scheduler.speedup_by_fusion = by_plan
 
 
 def _hook_up(selector: Any) -> None:
