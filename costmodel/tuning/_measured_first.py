@@ -1,6 +1,7 @@
 """What a search measures first: what reads best of Triton families, and what is expected of products."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,39 @@ _SHARE = 4  # of so many trials of a source one is chosen
 _TIMEOUT_S = 60.0
 _FOLDER = "read"
 _TRITON = "triton"
+
+
+@dataclass(frozen=True)
+class MeasuredFirst:
+    """What is measured before a model proposes anything.
+
+    Attributes:
+        known_best: What was best of this workload in what is known.
+        on_whole: The best of what the whole device ran before, as it is expected here.
+        read: What reads best, see ``read_first``.
+        expected: What a model of products expects to be best, see ``expect_first``.
+    """
+
+    known_best: Sequence[Candidate] = ()
+    on_whole: Sequence[Candidate] = ()
+    read: Sequence[Candidate] = ()
+    expected: Sequence[Candidate] = ()
+
+    def configs_of(self, space: SearchSpace) -> list[Config]:
+        """Those of a space, in order; what it starts with itself comes after what is expected."""
+        behind = *self.known_best, *self.on_whole, *self.read
+        expected, others = ([c.config for c in some if space.holds(c)] for some in (self.expected, behind))
+        return [*expected, *space.starts, *others]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user is told of it, a sentence each."""
+        told = {
+            "{} configs went first because of what was read of the kernel.": self.read,
+            "First came the best of what the whole device ran before: {} trials.": self.on_whole,
+            "{} kernels went first because the model of products puts them first.": self.expected,
+        }
+        return [sentence.format(len(some)) for sentence, some in told.items() if some]
 
 
 def source_to_read(

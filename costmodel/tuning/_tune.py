@@ -11,7 +11,7 @@ from costmodel.arguments import check_kind, check_whole
 from costmodel.collector.runners._base import CannotGoOnError, Runner
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
-from costmodel.records._candidate import Candidate, Config
+from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.records._platform import Platform
 from costmodel.records._workload import Workload
@@ -34,18 +34,17 @@ from costmodel.tuning._findings import (
     measured_curve,
     recorded_curves,
     searched_curves,
+    with_finalists_alone,
 )
 from costmodel.tuning._former import translate_keywords
 from costmodel.tuning._history import PriorKnowledge, open_history
 from costmodel.tuning._knowledge import Knowledge
-from costmodel.tuning._measured_first import expect_first, read_first, source_to_read
+from costmodel.tuning._measured_first import MeasuredFirst, expect_first, read_first, source_to_read
 from costmodel.tuning._places import Place, PlaceName, find_place, open_place, replayed_dataset
 from costmodel.tuning._request import Goal, Prior, SearchSettings
 from costmodel.tuning._result import TuneResult
 from costmodel.tuning._subject import Subject, subject_of
 
-# Beside three others on an H100, the kernel that won was at worst 8 % behind the best.
-_FINALISTS = 3
 # One in so many trials is of a kernel that was measured on the whole device.
 _ON_WHOLE = 4
 
@@ -135,72 +134,95 @@ class _Request:
     on_trial: Callable[[Trial], None] | None
 
 
+@dataclass(frozen=True)
+class _Source:
+    """The kernels of a source, and what is known of them."""
+
+    space: SearchSpace
+    known: Knowledge
+
+
 def _search_and_compare(request: _Request, runner: Runner) -> TuneResult:
     """Search with an open runner, and compare what was found with other choices."""
     subject, goal = request.subject, request.goal
     platforms, asked = goal.platforms(runner), subject.workload
-    on = platforms[0].device
     replayed = runner.known_latencies(asked) is not None
     names = subject.among(runner.sources(asked), replayed=replayed)
     spaces = {name: runner.space(asked, platforms, source=name) for name in names}
-    known = PriorKnowledge(
-        request.prior,
-        asked,
-        on,
-        replayed,
-        open_history(request.prior, replayed_dataset(request.place), asked, on, replayed=replayed),
-        request.settings.seed,
-        _on_whole(runner, asked, platforms),
-    )
-    is_only = len(names) == 1
-    is_staged = _per_trial(request, runner) > 1
-    told = {
-        name: known.known_of(space, is_only=is_only, is_staged=is_staged) for name, space in spaces.items()
+    prior = _open_prior(request, runner, platforms, replayed=replayed)
+    is_only, is_staged = len(names) == 1, _per_trial(request, runner) > 1
+    sources = {
+        name: _Source(space, prior.known_of(space, is_only=is_only, is_staged=is_staged))
+        for name, space in spaces.items()
     }
-    samplers = {name: _make_sampler(request, runner, space, told[name]) for name, space in spaces.items()}
-    known_best = known.best_recorded(spaces.values(), platforms)
-    on_whole = [each for name, space in spaces.items() for each in _best_on_whole(request, space, told[name])]
-    read, expected = [], []
-    if not replayed:
-        drawn = platforms, request.trials, request.settings.seed
-        read = read_first(source_to_read(subject.family, asked, told), asked, *drawn)
-        expected = expect_first(spaces, asked, *drawn)
-    behind = [*known_best, *on_whole, *read]
-    searches = _run_searches(runner, list(samplers.values()), request, expected, behind)
+    samplers = [_make_sampler(request, runner, source) for source in sources.values()]
+    first = _choose_first(request, prior, sources, platforms)
+    searches = _run_searches(request, runner, samplers, first)
     found = {name: search.result for name, search in zip(names, searches, strict=True)}
     joined = SearchResult.joined(found) if len(found) > 1 else found[names[0]]
     most = goal.max_kernels(len(platforms))
     result = with_finalists_alone(runner, joined, most)
     ranges = result.portfolio(most)
-    recorded = runner.known_latencies(asked, sources=names)
-    curves: Sequence[BudgetCurve] = []
-    if recorded is not None:
-        library = None if _LIBRARY in names else runner.known_latencies(asked, sources=[_LIBRARY])
-        curves = recorded_curves(recorded, platforms[-1].device.sms, _find_choice(result, ranges), library)
-    elif len(platforms) > 1:
-        curves = searched_curves(result, ranges)
-    elif request.settings.measure_curves:
-        name = result.best.candidate.source
-        curves = _measure_curves(runner, spaces[name], told[name], result, request)
+    curves = _find_curves(request, runner, sources, result, ranges)
     free = None if goal.free_sms is None else result.free_sms(goal.free_sms)
     is_ours = not replayed and not isinstance(request.place, Runner)
-    left_out = subject.left_out("cpu" if on.kind == "cpu" else "cuda") if is_ours else {}
-    remarks = [*runner.remarks]
-    if read:
-        remarks.append(f"{len(read)} configs went first because of what was read of the kernel.")
-    if on_whole:
-        remarks.append(f"First came the best of what the whole device ran before: {len(on_whole)} trials.")
-    if expected:
-        remarks.append(f"{len(expected)} kernels went first because the model of products puts them first.")
-    return TuneResult(result, ranges, most, free, curves, left_out, tuple(remarks), searches)
+    left_out = subject.left_out("cpu" if platforms[0].device.kind == "cpu" else "cuda") if is_ours else {}
+    remarks = *runner.remarks, *first.remarks
+    return TuneResult(result, ranges, most, free, curves, left_out, remarks, searches)
 
 
-def _make_sampler(request: _Request, runner: Runner, space: SearchSpace, known: Knowledge) -> ModelSampler:
+def _open_prior(
+    request: _Request, runner: Runner, platforms: Sequence[Platform], *, replayed: bool
+) -> PriorKnowledge:
+    """Open what is known before the search: models, a history, and what the whole device ran."""
+    asked, on = request.subject.workload, platforms[0].device
+    history = open_history(request.prior, replayed_dataset(request.place), asked, on, replayed=replayed)
+    on_whole = _on_whole(runner, asked, platforms)
+    return PriorKnowledge(request.prior, asked, on, replayed, history, request.settings.seed, on_whole)
+
+
+def _choose_first(
+    request: _Request, prior: PriorKnowledge, sources: Mapping[str, _Source], platforms: Sequence[Platform]
+) -> MeasuredFirst:
+    """Choose what is measured before a model proposes anything; in a replay nothing is read or expected."""
+    spaces = {name: source.space for name, source in sources.items()}
+    known_best = prior.best_recorded(spaces.values(), platforms)
+    on_whole = [each for source in sources.values() for each in _best_on_whole(request, source)]
+    if prior.replayed:
+        return MeasuredFirst(known_best, on_whole)
+    asked, drawn = request.subject.workload, (request.trials, request.settings.seed)
+    known = {name: source.known for name, source in sources.items()}
+    read = read_first(source_to_read(request.subject.family, asked, known), asked, platforms, *drawn)
+    return MeasuredFirst(known_best, on_whole, read, expect_first(spaces, asked, platforms, *drawn))
+
+
+def _find_curves(
+    request: _Request,
+    runner: Runner,
+    sources: Mapping[str, _Source],
+    result: SearchResult,
+    ranges: Sequence[BudgetRange],
+) -> Sequence[BudgetCurve]:
+    """Find latency over SM budgets in what was recorded or searched, or measure it if that is asked for."""
+    asked, platforms = request.subject.workload, result.platforms
+    recorded = runner.known_latencies(asked, sources=[*sources])
+    if recorded is not None:
+        library = None if _LIBRARY in sources else runner.known_latencies(asked, sources=[_LIBRARY])
+        return recorded_curves(recorded, platforms[-1].device.sms, _find_choice(result, ranges), library)
+    if len(platforms) > 1:
+        return searched_curves(result, ranges)
+    if request.settings.measure_curves:
+        return _measure_curves(request, runner, sources[result.best.candidate.source], result)
+    return []
+
+
+def _make_sampler(request: _Request, runner: Runner, source: _Source) -> ModelSampler:
     """Make the sampler of one source.
 
     Where a model of compiled kernels is known, it chooses from shortlists that are compiled, as far as the
     runner can tell what became of them.
     """
+    space, known = source.space, source.known
     sampler = _sampler(request, space, known)
     per_trial = _per_trial(request, runner)
     if known.compiled is None or per_trial <= 1:
@@ -229,13 +251,14 @@ def _on_whole(runner: Runner, workload: Workload, platforms: Sequence[Platform])
     ]
 
 
-def _best_on_whole(request: _Request, space: SearchSpace, told: Knowledge) -> list[Candidate]:
+def _best_on_whole(request: _Request, source: _Source) -> list[Candidate]:
     """The best of what was measured on the whole device, as a model that is told of it expects them here.
 
     They take a quarter of all trials, and the search goes on by the model alone, which is not misled where
     those kernels are no good ones (experiments/sampled_pool).
     """
-    space = space.in_columns(told.columns)
+    told = source.known
+    space = source.space.in_columns(told.columns)
     model = told.told_of_whole(space)
     if model is None:
         return []
@@ -265,26 +288,15 @@ def _sampler(
 
 
 def _run_searches(
-    runner: Runner,
-    samplers: Sequence[ModelSampler],
-    request: _Request,
-    before: Sequence[Candidate] = (),
-    behind: Sequence[Candidate] = (),
+    request: _Request, runner: Runner, samplers: Sequence[ModelSampler], first: MeasuredFirst
 ) -> tuple[Search, ...]:
-    """Search in turn, with a progress bar, each in its study.
-
-    What is expected, known or read to be good of a space is measured before a model proposes anything: that
-    ``before`` what the space starts with, and that ``behind`` it.
-    """
+    """Search in turn, with a progress bar, each in its study."""
     settings = request.settings
 
     def told(trial: Trial) -> None:
         progress.advance()
         if request.on_trial:
             request.on_trial(trial)
-
-    def configs_of(space: SearchSpace, candidates: Sequence[Candidate]) -> list[Config]:
-        return [each.config for each in candidates if space.holds(each)]
 
     def search_of(sampler: ModelSampler) -> Search:
         space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
@@ -293,7 +305,7 @@ def _run_searches(
             sampler,
             request.trials,
             study=open_study(settings.study, f"{settings.study_name}-{space.space_id}-{goal}"),
-            first=[*configs_of(space, before), *space.starts, *configs_of(space, behind)],
+            first=first.configs_of(space),
             stop_gain=settings.stop_gain,
             on_trial=told,
         )
@@ -317,7 +329,7 @@ def _find_choice(result: SearchResult, ranges: Sequence[BudgetRange]) -> Callabl
 
 
 def _measure_curves(
-    runner: Runner, space: SearchSpace, known: Knowledge, result: SearchResult, request: _Request
+    request: _Request, runner: Runner, source: _Source, result: SearchResult
 ) -> list[BudgetCurve]:
     """Measure latency over SM budgets on the device.
 
@@ -331,52 +343,7 @@ def _measure_curves(
             platforms.setdefault(platform.sms_granted, platform)
     settings = replace(request.settings, study=None)
     unkept = replace(request, goal=Goal(), settings=settings, on_trial=None)
-    again = _make_sampler(unkept, runner, space.on(whole), known)
-    (search,) = _run_searches(runner, [again], unkept)
+    again = _make_sampler(unkept, runner, replace(source, space=source.space.on(whole)))
+    (search,) = _run_searches(unkept, runner, [again], MeasuredFirst())
     chosen = {WHOLE_CHOICE: search.result.best.candidate, CHOSEN: result.best.candidate}
     return [measured_curve(runner, label, c, list(platforms.values())) for label, c in chosen.items()]
-
-
-def with_finalists_alone(runner: Runner, result: SearchResult, most: int) -> SearchResult:
-    """A result whose best kernels have the latencies that they have alone on the device.
-
-    These are three or more: it goes on until every kernel that is chosen was measured alone. What the study
-    was told stays as it is.
-
-    Args:
-        runner: What measured.
-        result: What it measured.
-        most: Kernels that may be chosen.
-    """
-    alone = runner.alone
-    is_whole = all(platform.sms_granted == platform.device.sms for platform in result.platforms)
-    if alone is runner or is_whole:  # a whole device is measured alone anyway
-        return result
-    done: set[int] = set()
-    while left := _finalists(result, most) - done:
-        trials = [
-            _measure_alone(alone, result, trial) if i in left else trial
-            for i, trial in enumerate(result.trials)
-        ]
-        done |= left
-        result = replace(result, trials=tuple(trials), finalists=tuple(sorted(done)))
-    return result
-
-
-def _finalists(result: SearchResult, most: int) -> set[int]:
-    """Positions of the best trials, and of those that are chosen."""
-    positions = {trial.number: i for i, trial in enumerate(result.trials)}
-    best = [positions[trial.number] for trial in result.ranked if max(trial.latency_s) < float("inf")]
-    return {part.kernel for part in result.portfolio(most)}.union(best[:_FINALISTS])
-
-
-def _measure_alone(runner: Runner, result: SearchResult, trial: Trial) -> Trial:
-    """A trial as it is measured alone at every SM budget."""
-    measured = [one for platform in result.platforms for one in runner.measure([trial.candidate], platform)]
-    errors = [one.error for one in measured if one.error]
-    return replace(
-        trial,
-        outcomes=tuple(one.outcome for one in measured),
-        latency_s=tuple(one.latency_s for one in measured),
-        error=errors[0] if errors else "",
-    )
