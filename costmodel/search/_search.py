@@ -25,8 +25,12 @@ from costmodel.search.samplers._history import FINISHED, drifts_of, present_fact
 from costmodel.search.samplers._model import ModelSampler
 from costmodel.search.spaces._base import SearchSpace
 
-# A batch is at most this share of all trials, so that half of them are chosen knowing others.
+# A batch is at most this share of all trials, and all that is in flight at most twice as much, so that half
+# of them are chosen knowing others.
 _BATCH_SHARE = 0.25
+# Candidates in flight for each that the runner works on at once. They are measured in order, so that one that
+# takes long to build would leave builders idle if there were not others.
+_AHEAD = 2
 # User attributes of a study: what it searches, what for, and what its values are relative to.
 _SPACE, _GOAL, _REFERENCE = "costmodel:space", "costmodel:goal", "costmodel:reference_s"
 # What a study must be, and what to do if it is not: whoever shares its file or database may have changed it.
@@ -40,9 +44,9 @@ _EVERYWHERE = (Outcome.INVALID_CONFIG, Outcome.COMPILE_ERROR)
 class Search:
     """A search for good kernels of a space, which measures only proposed candidates, at every SM budget.
 
-    Candidates are proposed in batches. If the runner builds kernels, one batch is built while the previous
-    one is measured. A batch is chosen from all results except those of the batch in flight, however long each
-    takes, so the same seed and the same results give the same search.
+    Candidates are proposed in batches. If the runner builds kernels, some batches are built while the one
+    before them is measured. A batch is chosen from all results except those of the batches in flight, however
+    long each takes, so the same seed and the same results give the same search.
 
     A runner that ``repeats`` measures a known kernel again after every twenty measurements, in addition to
     the requested ones, and more often if latencies seem to drift. Other clocks or other software change all
@@ -58,8 +62,8 @@ class Search:
             in memory.
         first: Configs of the space to measure before any proposal, if the study is new.
         batch: Number of candidates to propose at once. Larger batches are measured sooner if the runner
-            builds in parallel, but are chosen with less knowledge. Default: as many as keep the builders
-            busy, at most a quarter of all.
+            builds in parallel, but are chosen with less knowledge. Default: half of what the
+            runner works on at once, at most a quarter of all.
         stop_gain: Stop when the expected gain of the next measurement is below this share of the best latency
             (see ``StopGain``). Requires a ``ModelSampler``. Default: make all measurements.
         on_trial: Called after each candidate is measured.
@@ -259,13 +263,15 @@ def _fails_everywhere(measurement: Measurement) -> bool:
 
 
 def batches_in_flight(in_flight: int, trials: int, batch: int | None = None) -> tuple[int, int]:
-    """Candidates in a batch, and batches that are built or measured at once: one or two.
+    """Candidates in a batch, and batches that are built or measured at once.
 
     Args:
         in_flight: Candidates that the runner works on at once.
         trials: Candidates to measure in all.
-        batch: Candidates in a batch, where that is settled. Unless given, two batches keep the runner busy,
-            as far as a quarter of all trials is not less.
+        batch: Candidates in a batch, where that is settled. Unless given, two batches are what the runner
+            works on at once, as far as a quarter of all trials is not less.
     """
     size = batch or max(1, min(in_flight // 2, math.ceil(_BATCH_SHARE * trials)))
-    return size, 2 if in_flight >= 2 * size else 1
+    if in_flight < 2 * size:
+        return size, 1
+    return size, max(2, min(_AHEAD * in_flight, trials // 2) // size)

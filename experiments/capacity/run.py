@@ -23,6 +23,7 @@ from times import engine_s, predicted_s, recorded
 
 HERE = Path(__file__).parent
 LIVE_BATCH, LIVE_BUILDERS = 16, 16  # of experiments/live_search
+LIVE_TUNES = 1, 2  # kernels in a batch, and batches in flight, of the tunes in live.json
 
 
 def main() -> None:
@@ -62,7 +63,7 @@ def live_checks() -> list[dict[str, Any]]:
         jobs = (
             [CampaignWork(run["workloads"], run["kernels"])]
             if is_campaign
-            else [TuneWork(run["trials"])] * run["jobs"]
+            else [TuneWork(run["trials"], *LIVE_TUNES)] * run["jobs"]
         )
         kernels = sum(job.kernels for job in jobs)
         seconds = predicted_s(jobs, times, run["builders"], run.get("at_once"))

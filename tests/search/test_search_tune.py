@@ -13,6 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.records import Outcome
 from costmodel.records._peak_rates import least_latency_s
 from costmodel.search import ModelSampler, Pool, RandomOrderSampler, Search, open_study, tune
+from costmodel.search._search import batches_in_flight
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._history import LATENCIES
 from costmodel.testing import landscape_platform
@@ -98,28 +99,42 @@ def test_a_search_ends_where_a_space_of_unknown_size_is_used_up(runner, pool, la
     assert len(tune(runner, make(space), 1000, study=study).trials) == len(pool)
 
 
-def test_one_batch_is_built_while_the_one_before_it_is_measured(records, pool, oracle):
-    runner = CountingRunner(records, in_flight=5)
-    result = tune(runner, ModelSampler(pool, oracle), 9)
+def test_batches_are_built_while_the_one_before_them_is_measured(records, pool, oracle):
+    runner = CountingRunner(records, in_flight=4)
+    result = tune(runner, ModelSampler(pool, oracle), 12)
     ids = [trial.candidate.candidate_id for trial in result.trials]
-    batches = [ids[0:2], ids[2:4], ids[4:6], ids[6:8], ids[8:9]]
+    batches = [ids[0:2], ids[2:4], ids[4:6], ids[6:8], ids[8:10], ids[10:12]]
     built, measured = [("build", batch) for batch in batches], [("measure", batch) for batch in batches]
     assert runner.events == [
-        *built[:2],
-        *(event for pair in zip(measured[:3], built[2:], strict=True) for event in pair),
+        *built[:3],
+        *(event for pair in zip(measured[:3], built[3:], strict=True) for event in pair),
         *measured[3:],
     ]
-    assert len(set(ids)) == runner.measured == 9
+    assert len(set(ids)) == runner.measured == 12
 
 
 @pytest.mark.parametrize(
-    ("in_flight", "sizes"),
-    [(1, [1] * 10), (2, [1] * 10), (5, [2] * 5), (6, [3, 3, 3, 1]), (16, [3, 3, 3, 1])],
+    ("in_flight", "trials", "expected"),
+    [
+        (1, 10, (1, 1)),
+        (2, 10, (1, 4)),
+        (5, 10, (2, 2)),
+        (6, 10, (3, 2)),
+        (16, 10, (3, 2)),
+        (14, 16, (4, 2)),
+        (14, 40, (7, 2)),
+        (14, 64, (7, 4)),
+        (14, 1000, (7, 4)),
+        (16, 1, (1, 2)),
+    ],
 )
-def test_a_batch_keeps_builders_busy_and_is_at_most_a_quarter(records, pool, oracle, in_flight, sizes):
-    runner = CountingRunner(records, in_flight=in_flight)
-    tune(runner, ModelSampler(pool, oracle), 10)
-    assert [len(ids) for action, ids in runner.events if action == "measure"] == sizes
+def test_builders_have_twice_what_they_make_at_once_and_half_of_all_at_most(in_flight, trials, expected):
+    assert batches_in_flight(in_flight, trials) == expected
+
+
+@pytest.mark.parametrize(("in_flight", "batches"), [(1, 1), (7, 1), (8, 4), (64, 12)])
+def test_of_a_settled_batch_as_many_are_in_flight(in_flight, batches):
+    assert batches_in_flight(in_flight, 100, 4) == (4, batches)
 
 
 class NotingSampler(ModelSampler):
@@ -134,10 +149,10 @@ class NotingSampler(ModelSampler):
         return super().choose(study, trial, history)
 
 
-def test_a_batch_is_chosen_knowing_all_but_the_batch_in_flight(records, pool):
+def test_a_batch_is_chosen_knowing_all_but_the_batches_in_flight(records, pool):
     samplers = [NotingSampler(pool), NotingSampler(pool)]
-    once, again = (tune(CountingRunner(records, in_flight=4), sampler, 8) for sampler in samplers)
-    assert [sampler.known for sampler in samplers] == [[0, 0, 0, 0, 2, 2, 4, 4]] * 2
+    once, again = (tune(CountingRunner(records, in_flight=4), sampler, 12) for sampler in samplers)
+    assert [sampler.known for sampler in samplers] == [[0, 0, 0, 0, 0, 0, 2, 2, 4, 4, 6, 6]] * 2
     assert [trial.candidate for trial in once.trials] == [trial.candidate for trial in again.trials]
 
 
@@ -147,7 +162,7 @@ def test_an_interrupted_search_loses_at_most_what_is_in_flight(records, pool, or
     with pytest.raises(KeyboardInterrupt):
         tune(broken, ModelSampler(pool, oracle), 12, study=study)
     states = [trial.state for trial in study.trials]
-    assert states.count(optuna.trial.TrialState.PRUNED) == 4
+    assert states.count(optuna.trial.TrialState.PRUNED) == 6  # three batches of two
     assert optuna.trial.TrialState.RUNNING not in states
     runner = CountingRunner(records, in_flight=4)
     assert len(tune(runner, ModelSampler(pool, oracle), 12, study=study).trials) == 12

