@@ -180,6 +180,8 @@ def check(
 ) -> None:
     """List rows to time again: those that cannot run, and those unlike what like tables have.
 
+    It ends with 1 if there are some.
+
     Examples:
     - `costmodel serve-tables check vllm/model_executor/layers/fused_moe/configs --device H200`
     """
@@ -197,6 +199,8 @@ def check(
         f"{found.unjudged:,} rows too few tables are alike to tell."
     )
     write_json(json, found)
+    if found.doubts:
+        raise typer.Exit(1)
 
 
 def _count(origins: Iterable[str]) -> str:

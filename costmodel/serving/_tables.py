@@ -199,7 +199,12 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     gpu = find_device(device)
     if sms is not None:
         check_whole("sms", sms, 1, gpu.sms)
-    served = read_served_model(model, tensor_parallel=tensor_parallel, expert_parallel=expert_parallel)
+    served = read_served_model(
+        model,
+        tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
+        fuses_shared=framework == "sglang",
+    )
     if not served.kernels:
         raise CostModelError(f"{model} has no kernel that takes a table. {' '.join(served.left_out)}")
     users: dict[Kernel, list[str]] = {}

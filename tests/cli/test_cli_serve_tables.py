@@ -50,3 +50,14 @@ def test_options_before_a_command_are_refused_and_not_passed_over(tmp_path: Path
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 2
     assert "Options must follow `check`" in found.output
+
+
+def test_rows_to_time_again_end_it_with_one(tmp_path: Path) -> None:
+    row = {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 64, "BLOCK_SIZE_K": 128, "GROUP_SIZE_M": 1, "num_stages": 4}
+    file = tmp_path / "E=8,N=14336,device_name=NVIDIA_H100_80GB_HBM3.json"
+    file.write_text(json.dumps({"1": row}))
+    assert CliRunner().invoke(app, ["serve-tables", "check", str(file)]).exit_code == 0
+    file.write_text(json.dumps({"1": {**row, "num_stages": 99}}))
+    found = CliRunner().invoke(app, ["serve-tables", "check", str(file)])
+    assert found.exit_code == 1
+    assert "1 of 1 rows of 1 tables should be timed again" in found.stdout

@@ -6,11 +6,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served_models import DEEPSEEK_V3, GPT_OSS, LLAMA4, MIXTRAL, QWEN3, write_model
+from served_models import (
+    ATTENTION,
+    DEEPSEEK_V3,
+    GPT_OSS,
+    LLAMA4,
+    MIXTRAL,
+    NAMED_OTHERWISE,
+    QWEN3,
+    write_model,
+)
 
 from costmodel.errors import CostModelError
 from costmodel.serving import load_serving_tables, serve_tables
-from costmodel.serving._kernel import ExpertProducts
+from costmodel.serving._kernel import ExpertProducts, ScaledProduct
+from costmodel.serving._model_config import read_served_model
 from costmodel.serving._row_model import shipped_rows
 
 pytestmark = pytest.mark.white_box
@@ -67,6 +77,75 @@ def test_types_and_sizes_are_read_of_any_kind_of_model(
 ) -> None:
     found = serve_tables(write_model(tmp_path, config), H100)
     assert name in {*found.tables, *(sentence.split(": ")[0] for sentence in found.left_out)}
+
+
+@pytest.mark.parametrize("model", NAMED_OTHERWISE)
+def test_sizes_are_read_whatever_a_model_calls_them(model: str, tmp_path: Path) -> None:
+    config, experts, width = NAMED_OTHERWISE[model]
+    (kernel, *_) = read_served_model(write_model(tmp_path, config)).kernels.values()
+    assert isinstance(kernel, ExpertProducts)
+    assert (kernel.experts, kernel.width) == (experts, width)
+    assert kernel.chosen > 1
+    assert kernel.hidden > 1024
+
+
+BLOCKS = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+
+
+def products(config: dict[str, object], tmp_path: Path, **changed: object) -> tuple[dict[str, str], str]:
+    """Results and elements of each product of a layer, and what is left out."""
+    served = read_served_model(write_model(tmp_path, config, quantization_config=BLOCKS, **changed))
+    scaled = {use: each for use, each in served.kernels.items() if isinstance(each, ScaledProduct)}
+    return {use: f"{each.columns}x{each.depth}" for use, each in scaled.items()}, " ".join(served.left_out)
+
+
+def test_products_of_a_layer_are_those_that_its_kind_of_model_has(tmp_path: Path) -> None:
+    glm, _ = products(NAMED_OTHERWISE["GLM-4.5-Air"][0], tmp_path)
+    assert glm["dense, gate and up"] == "21888x4096"
+    assert glm["shared expert, down"] == "4096x1408"
+    ernie, _ = products(NAMED_OTHERWISE["ERNIE 4.5"][0], tmp_path)
+    assert ernie["shared expert, gate and up"] == f"{2 * 2 * 1536}x2560"
+    assert ernie["dense, down"] == "2560x12288"
+    minimax, _ = products(NAMED_OTHERWISE["MiniMax-M2"][0], tmp_path)
+    assert not any(use.startswith(("dense", "shared")) for use in minimax)
+    qwen, left_out = products(
+        {**QWEN3, **ATTENTION, "model_type": "qwen3_next", "linear_num_value_heads": 32}, tmp_path
+    )
+    assert qwen["attention, query, key and value"] == f"{(2 * 64 + 2 * 8) * 128}x2048"
+    assert "state spaces" in left_out
+    indexed, _ = products({**DEEPSEEK_V3, "index_n_heads": 64, "index_head_dim": 128}, tmp_path)
+    assert indexed["attention, query of the index"] == "8192x1536"
+    mimo, _ = products({**QWEN3, **ATTENTION, "head_dim": 192, "v_head_dim": 128}, tmp_path)
+    assert mimo["attention, query, key and value"] == f"{64 * 192 + 8 * 192 + 8 * 128}x2048"
+    assert mimo["attention, output"] == f"2048x{64 * 128}"
+    v4, left_out = products({**DEEPSEEK_V3, "kv_lora_rank": None, "o_lora_rank": 1024}, tmp_path)
+    assert not any(use.startswith("attention") for use in v4)
+    assert "output is latent" in left_out
+
+
+def test_layers_without_experts_are_told_in_many_ways(tmp_path: Path) -> None:
+    ways = ({"mlp_only_layers": [0]}, {"num_dense_layers": 1}, {"mlp_layer_types": ["dense", "sparse"]})
+    ways += ({"moe_layer_freq": [0, 1]}, {"decoder_sparse_step": 2}, {"interleave_moe_layer_step": 2})
+    for way in ways:
+        assert "dense, down" in products(QWEN3, tmp_path, **way)[0], way
+    for way in ({"mlp_only_layers": []}, {"moe_layer_freq": [1, 1]}, {"decoder_sparse_step": 1}):
+        assert "dense, down" not in products(QWEN3, tmp_path, **way)[0], way
+    llama, _ = products(
+        LLAMA4["text_config"], tmp_path, intermediate_size_mlp=16384, interleave_moe_layer_step=2
+    )
+    assert llama["dense, down"] == "5120x16384"
+    assert "dense, down" in products(QWEN3, tmp_path, num_experts=1, num_experts_per_tok=1)[0]
+
+
+def test_sglang_may_count_a_shared_expert_among_the_others(tmp_path: Path) -> None:
+    """It ships tables for 257 experts of DeepSeek-V3, and looks for no others unless that is switched off."""
+    model = write_model(tmp_path, DEEPSEEK_V3)
+    found = serve_tables(model, "NVIDIA H200", framework="sglang", triton="3.6.0", tensor_parallel=8)
+    experts = {path.partition("E=")[2].partition(",device")[0] for path in found.tables if "E=" in path}
+    assert experts == {"256,N=256", "257,N=256"}
+    (kernel,) = (each.kernel for path, each in found.tables.items() if "E=257" in path)
+    assert isinstance(kernel, ExpertProducts)
+    assert kernel.chosen == 9
 
 
 @pytest.mark.parametrize(
@@ -252,6 +331,14 @@ def test_an_altered_file_is_refused(altered: str, tmp_path: Path) -> None:
         ),
         ({**QWEN3, "num_experts_per_tok": 129}, H100, {}, "at most as many experts as there are .128."),
         ({**QWEN3, "num_experts": 2**23}, H100, {}, "num_experts"),
+        (
+            {**QWEN3, "moe_intermediate_size": [1536, 512]},
+            H100,
+            {},
+            "got `array` - at `\\$.moe_intermediate_size",
+        ),
+        ({**QWEN3, "mlp_hidden_act": "relu2"}, H100, {}, "Experts without a gate"),
+        ({**QWEN3, "text_config": {"hidden_size": "x"}}, H100, {}, "hidden_size"),
         ({**QWEN3, "quantization_config": {"weight_block_size": [0, 0]}}, H100, {}, "weight_block_size"),
         (compressed({"group_size": "x"}), H100, {}, "group_size"),
         (compressed({"block_structure": ["x", 1]}), H100, {}, "block_structure"),
