@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError
 from costmodel.files import replacing
 from costmodel.learners._complete_trees import walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_product
 from costmodel.reading import read_arrays, refusing
+from costmodel.records._device_table import find_among
 
 SHIPPED = Path(__file__).with_name("model.npz")
 H200 = "NVIDIA H200"  # where most was measured
@@ -96,19 +97,16 @@ class ProductModel:
             np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def place_of(self, device: str) -> int:
-        """Position of a device.
+        """Position of a device, by its name as drivers or people write it.
 
         Raises:
             CostModelError: It is unknown.
         """
-        known = self.devices.tolist()
+        known: list[str] = self.devices.tolist()
         if device not in known:
-            raise CostModelError(
-                f"The device must be one whose products were measured ({', '.join(known)}), but got "
-                f"{device!r}." + did_you_mean(device, known)
-            )
-        place: int = known.index(device)
-        return place
+            what = f"one whose products were measured ({', '.join(known)})"
+            return known.index(find_among(device, known, what))
+        return known.index(device)
 
     def predict(
         self,

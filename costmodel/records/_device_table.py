@@ -1,7 +1,6 @@
 """Devices by name: the shipped table, devices that a user describes, and what a driver says of one."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -9,17 +8,15 @@ from typing import Annotated
 import msgspec
 
 from costmodel.arguments import check_text
-from costmodel.errors import CostModelError, did_you_mean
+from costmodel.errors import CostModelError
 from costmodel.reading import read_toml
+from costmodel.records._device_names import device_key, find_meant, refuse_name
 from costmodel.records._platform import Device, DeviceKind
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 # TOML knows inf, which no bound but a number keeps out.
 Rate = Annotated[float, msgspec.Meta(ge=0.0, lt=1e9)]
-
-# Drivers and people write "NVIDIA GeForce RTX 3090", "GeForce RTX 3090", "RTX 3090" and "RTX_3090".
-_NO_PART_OF_A_NAME = re.compile(r"nvidia|amd|intel|geforce|tesla|instinct|radeon|graphics|\(r\)|\(tm\)|[\W_]")
 
 
 class StatedPeaks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,7 +142,7 @@ def read_devices(extra: Path | None = None) -> list[KnownDevice]:
                 f"described in the file, but got {row.architecture!r}."
             )
         entry = row.entry(architectures[row.architecture])
-        for key in {_key(name) for name in entry.names}:
+        for key in {device_key(name) for name in entry.names}:
             if key in entries:
                 raise CostModelError(
                     f"{extra}: {row.name!r} must have unique names, but {entries[key].device.name!r} "
@@ -158,40 +155,54 @@ def read_devices(extra: Path | None = None) -> list[KnownDevice]:
 def find_entry(name: str, extra: Path | None = None) -> KnownDevice:
     """Return the table row of a device; see ``find_device``."""
     check_text("device", name)
-    entries = {_key(each): entry for entry in read_devices(extra) for each in entry.names}
-    if _key(name) not in entries:
-        known = dict.fromkeys(entry.device.name for entry in entries.values())
-        raise CostModelError(
-            f"The device must be one that `costmodel devices list` shows, but got {name!r}."
-            + did_you_mean(name, known, _key)
-        )
-    return entries[_key(name)]
+    entries = {entry.device.name: entry for entry in read_devices(extra)}
+    found = find_meant(name, {device: entry.names for device, entry in entries.items()})
+    if len(found) != 1:
+        refuse_name(name, found, entries, "one that `costmodel devices list` shows")
+    return entries[found[0]]
+
+
+def find_among(name: str, known: Collection[str], what: str) -> str:
+    """Return the one of known devices that a name means, as ``find_device`` reads names.
+
+    Where a name may mean several devices, it means the one that is among the known.
+
+    Args:
+        name: Name or alias.
+        known: Names of devices, which the table need not have.
+        what: What a device must be, such as ``one that was measured``.
+
+    Raises:
+        CostModelError: It means none of them, or several.
+    """
+    if name in known:
+        return name
+    names = {each: (each,) for each in known} | {e.device.name: e.names for e in read_devices()}
+    found = [each for each in find_meant(check_text("device", name), names) if each in known]
+    if len(found) != 1:
+        refuse_name(name, found, known, what)
+    return found[0]
 
 
 def find_device(name: str, extra: Path | None = None) -> Device:
     """Find a device by name or alias.
 
-    Case, punctuation and the words NVIDIA, AMD, Intel, GeForce, Tesla, Instinct, Radeon and Graphics do not
-    matter.
+    Case, punctuation and the words of brands do not matter, and a part of a name is enough where it fits one
+    device (see ``find_meant``).
 
     Args:
         name: Name or alias, such as ``NVIDIA GeForce RTX 3090`` or ``RTX_3090``.
         extra: TOML file of your own devices (see ``read_devices``).
 
     Raises:
-        CostModelError: No device has exactly this name. ``A100``, for example, stands for several devices.
-            The message suggests similar names.
+        CostModelError: No device has this name, or several may be meant, as by ``A100``. The message names
+            them.
 
     Example:
         >>> find_device("RTX 3090").sms
         82
     """
     return find_entry(name, extra).device
-
-
-def _key(name: str) -> str:
-    """Reduce a name to the part that identifies a device."""
-    return _NO_PART_OF_A_NAME.sub("", name.lower())
 
 
 @cache

@@ -19,6 +19,7 @@ from costmodel.dataset._machine_code import has_machine_code, load_machine_code
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
+from costmodel.records._device_table import find_among
 from costmodel.records._platform import TargetKind
 from costmodel.report._progress import Progress
 from costmodel.tuning._request import Goal, SearchSettings
@@ -250,16 +251,10 @@ def _check_recorded(subject: Subject) -> None:
 
 
 def _find_device(known: Sequence[str], device: str | None) -> str:
-    """Return the known device whose name contains what is asked for; the first if nothing is.
+    """Return the known device that is asked for; the first if nothing is.
 
     Raises:
         CostModelError: There is none, or there are several.
     """
-    found = [name for name in known if device is None or device.lower() in name.lower()]
-    if device in found:
-        return str(device)
-    if not found or (device is not None and len(found) > 1):
-        raise CostModelError(
-            f"The device must be one of those that were recorded ({', '.join(known)}), but got {device!r}."
-        )
-    return found[0]
+    what = f"one of those that were recorded ({', '.join(known)})"
+    return known[0] if device is None and known else find_among(device or "", known, what)

@@ -206,7 +206,7 @@ def test_a_model_is_saved_whole_and_a_damaged_one_refused(tmp_path: Path) -> Non
         (Product(4, 4, 4, layout="row"), 8, H200, "layout"),
         (Product(4, 4, 4), 0, H200, "at least 1"),
         (Product(4, 4, 4), 133, H200, "1 to 132"),
-        (Product(4, 4, 4), 8, "NVIDIA H100", "must be one whose products were measured"),
+        (Product(4, 4, 4), 8, "NVIDIA H100 PCIe", "must be one whose products were measured"),
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(

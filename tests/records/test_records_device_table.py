@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
 from costmodel.records import Device, find_device
-from costmodel.records._device_table import KnownDevice, find_entry, read_devices
+from costmodel.records._device_table import KnownDevice, find_among, find_entry, read_devices
 from costmodel.records._peak_rates import peak_rates
 
 pytestmark = pytest.mark.white_box
@@ -161,24 +161,78 @@ def test_spelling_does_not_matter(entry: KnownDevice, separator: str, case: Call
         ("H100-SXM5-80GB", "NVIDIA H100 80GB HBM3"),
         ("RTX PRO 6000", "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"),
         ("DGX Spark", "NVIDIA GB10"),
+        ("4090", "NVIDIA GeForce RTX 4090"),
+        ("RTX 4090 24GB", "NVIDIA GeForce RTX 4090"),
+        ("3090Ti", "NVIDIA GeForce RTX 3090 Ti"),
+        ("h100_sxm", "NVIDIA H100 80GB HBM3"),
+        ("H100 SXM 80 GB", "NVIDIA H100 80GB HBM3"),
+        ("H200-SXM-141GB", "NVIDIA H200"),
+        ("HGX B200", "NVIDIA B200"),
+        ("b200_sxm", "NVIDIA B200"),
+        ("NVIDIA B200 180GB", "NVIDIA B200"),
+        ("GB200 NVL72", "NVIDIA GB200"),
+        ("NVIDIA GB200 192GB HBM3e", "NVIDIA GB200"),
+        ("GH200 Grace Hopper", "NVIDIA GH200 480GB"),
+        ("NVIDIA® L4 Tensor Core GPU", "NVIDIA L4"),
+        ("T4 16GB", "Tesla T4"),
+        ("V100 16GB PCIe", "Tesla V100-PCIE-32GB"),
+        ("rtx_pro_6000_server", "NVIDIA RTX PRO 6000 Blackwell Server Edition"),
+        ("RTX PRO 6000 SE", "NVIDIA RTX PRO 6000 Blackwell Server Edition"),
+        ("7900 XTX", "AMD Radeon RX 7900 XTX"),
+        ("MI300X OAM", "AMD Instinct MI300X"),
+        ("Max 1550", "Intel(R) Data Center GPU Max 1550"),
+        ("Jetson Thor", "NVIDIA Thor"),
     ],
 )
-def test_aliases(name: str, found: str) -> None:
+def test_names_as_people_write_them(name: str, found: str) -> None:
     assert find_device(name).name == found
 
 
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("A100", "NVIDIA A100-PCIE-40GB' or 'NVIDIA A100-SXM4-40GB"),
-        ("H100", "NVIDIA H100 80GB HBM3' or 'NVIDIA H100 PCIe' or 'NVIDIA H100 NVL"),
         ("Orin", "Jetson AGX Orin 64GB"),
         ("RTX 3099", "NVIDIA GeForce RTX 3090"),
+        ("MI300", "AMD Instinct MI300X"),
+        ("RTX 4080 Laptop", "NVIDIA GeForce RTX 4080"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3"),
     ],
 )
-def test_a_name_that_is_not_one_device_is_refused_with_names_near_it(name: str, near: str) -> None:
+def test_a_name_that_is_no_device_is_refused_with_names_near_it(name: str, near: str) -> None:
     with pytest.raises(CostModelError, match=rf"got '{name}'.*Did you mean .*{near}"):
         find_device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("A100 SXM", ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"]),
+        ("a100_80gb", ["NVIDIA A100 80GB PCIe", "NVIDIA A100-SXM4-80GB"]),
+        ("NVIDIA H100", ["NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe", "NVIDIA H100 NVL"]),
+        ("Tesla V100", ["Tesla V100-SXM2-32GB", "Tesla V100-PCIE-32GB"]),
+    ],
+)
+def test_a_name_of_several_devices_is_answered_with_all_of_them(name: str, meant: list[str]) -> None:
+    choices = " or ".join(map(repr, meant))
+    with pytest.raises(CostModelError, match=rf"got '{name}'\. It may be {re.escape(choices)}: name one"):
+        find_device(name)
+
+
+@pytest.mark.parametrize("name", ["80GB", "SXM", "24 GB", "NVIDIA", "", "RTX", "Ti", "V100 40GB"])
+def test_what_only_describes_or_is_at_odds_names_nothing(name: str) -> None:
+    with pytest.raises(CostModelError, match="must be one that"):
+        find_device(name)
+
+
+def test_of_several_devices_the_one_that_is_known_is_meant() -> None:
+    known = ["NVIDIA H100 80GB HBM3", "NVIDIA H200", "my own"]
+    for name in ("H100", "h100 sxm", known[0]):
+        assert find_among(name, known, "known") == known[0]
+    assert find_among("My-Own", known, "known") == "my own"
+    with pytest.raises(CostModelError, match="must be known, but got 'H100 PCIe'"):
+        find_among("H100 PCIe", known, "known")
+    with pytest.raises(CostModelError, match="but got 'RTX 4090'"):
+        find_among("RTX 4090", ["NVIDIA GeForce RTX 4090 D"], "known")
 
 
 def test_what_people_tune_for_is_known() -> None:

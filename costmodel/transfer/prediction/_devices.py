@@ -1,6 +1,7 @@
 """The device to predict for, and the kernels that cannot run on it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule._estimate import estimate_launches
 from costmodel.reading import read_toml, refusing
 from costmodel.records._candidate import Candidate, config_batches
-from costmodel.records._device_table import find_device
+from costmodel.records._device_table import find_among, find_device
 from costmodel.records._platform import Device
 
 # Spaces of MetaSchedule are called by what runs their kernels; such kernels run on nothing else.
@@ -43,16 +44,15 @@ def device_named(name: str | None, learned: Sequence[Device]) -> Device:
                 f"was given. This one learned from {', '.join(by_name) or 'none'}."
             )
         return learned[0]
-    if name in by_name:
-        return by_name[name]
+    with suppress(CostModelError):
+        return by_name[find_among(name, by_name, "one that was learned from")]
     try:
-        found = find_device(name)
+        return find_device(name)
     except CostModelError as error:
         raise CostModelError(
             f"{error} You can describe your own device as a table [device] in a TOML file for `--own`, or "
             "as a `costmodel.Device`."
         ) from None
-    return by_name.get(found.name, found)
 
 
 def read_device(path: Path, name: str | None = None) -> Device:
