@@ -40,8 +40,11 @@ _ROUNDED_PARTS = 1, 4  # cublasLtReductionScheme_t: in place, and in the type of
 _ALIGNMENT = 256
 _TOO_LONG = 1 << 31
 _REMEMBERED = 4096
-_HALF, _ROW_BYTES = 2, 16
-_SURE = {(True, True): 1.08, (True, False): 1.25, (False, True): 1.75, (False, False): 1.5}
+_HALF, _ROW_BYTES, _FEW = 2, 16, 0.25
+_SURE = {
+    ("usual", "few"): 1.05, ("usual", "part"): 1.15, ("usual", "whole"): 1.25,
+    ("other", "few"): 2.5, ("other", "part"): 1.5, ("other", "whole"): 1.5,
+}  # fmt: skip
 
 Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
 
@@ -152,14 +155,15 @@ def _known_device(index: int) -> str:
 def _plan(product: Product, sms: int, index: int) -> Multiply | None:
     """Return what computes a product into its last argument; None for PyTorch's call."""
     model, device = shipped_products(), _known_device(index)
-    told = sms if sms < int(model.sms[model.place_of(device)]) else 0  # who has all need not be told
+    whole = int(model.sms[model.place_of(device)])
+    told = sms if sms < whole else 0  # who has all need not be told
     prepared = _Prepared(_library(index), product, told)
     offered = tuple(prepared.describe(i) for i in range(len(prepared.answers)))
     if not offered:
         return None
     ranked = top(product, sms or None, device, offered, count=1000)
     (by_pytorch,) = (each for each in ranked if each.kernel.backend == "torch")
-    most_s = by_pytorch.seconds / sure_margin(product, is_part=told > 0)
+    most_s = by_pytorch.seconds / sure_margin(product, (sms or whole) / whole)
     for choice in ranked:
         if choice.seconds > most_s:
             return None
@@ -168,19 +172,27 @@ def _plan(product: Product, sms: int, index: int) -> Multiply | None:
     return None
 
 
-def sure_margin(product: Product, *, is_part: bool) -> float:
+def sure_margin(product: Product, share: float) -> float:
     """Return how many times as long PyTorch's call must be expected to take before another one is run.
 
     By these margins 0.2 % of the choices for products of other models are over 2 % slower than it
     (``experiments/products/sure.py``).
+
+    Args:
+        product: The product.
+        share: SMs that are granted, of all; at most 1.
     """
-    return _SURE[is_aligned_half(product), is_part]
+    return _SURE[kind_of_margin(product, share)]
 
 
-def is_aligned_half(product: Product) -> bool:
-    """Whether a product is of the kind measured most: half precision, rows that begin at 16 bytes."""
+def kind_of_margin(product: Product, share: float) -> tuple[str, str]:
+    """Tell apart what a margin depends on: how much was measured of such products, and of how many SMs.
+
+    Most was measured of half precision whose rows begin at 16 bytes.
+    """
     width = OPERAND_BYTES[product.dtype]
-    return width == _HALF and not any(stride * width % _ROW_BYTES for stride in product.strides)
+    is_usual = width == _HALF and not any(stride * width % _ROW_BYTES for stride in product.strides)
+    return "usual" if is_usual else "other", "few" if share <= _FEW else "part" if share < 1 else "whole"
 
 
 @lru_cache

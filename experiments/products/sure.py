@@ -22,11 +22,11 @@ from costmodel.arrays import FloatArray
 from costmodel.benchmark._pose_products import WHOLE_SMS
 from costmodel.files import write_json
 from costmodel.products._measured import Measured, read_measured
-from costmodel.products._operator import _TYPES, is_aligned_half
+from costmodel.products._operator import _TYPES, kind_of_margin
 
-MARGINS = 1.0, 1.02, 1.05, 1.08, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0
+MARGINS = 1.0, 1.02, 1.05, 1.08, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5, 3.0
 _ALLOWED, _SLOWER = 0.002, 1.02
-_KINDS = "aligned_half", "part"
+Margins = dict[tuple[str, str], float]
 _PARTS = (("8-32", 8, 32), ("8-64", 8, 64), ("96", 96, 96), ("132", WHOLE_SMS, WHOLE_SMS))
 
 
@@ -50,9 +50,7 @@ def main() -> None:
     there, here = pd.concat(tables["h200"]), pd.concat(tables["h100"])
     margins = _margins(there)
     found: dict[str, Any] = {
-        "margins": [
-            dict(zip((*_KINDS, "margin"), (*kind, margin), strict=True)) for kind, margin in margins.items()
-        ]
+        "margins": {" ".join(kind): margin for kind, margin in margins.items()},
     }
     for name, margin in (("without", dict.fromkeys(margins, 1.0)), ("with", margins)):
         own = pd.concat(
@@ -78,8 +76,8 @@ def _first_choices(measured: Measured, expected: FloatArray) -> pd.DataFrame:
         if own and by_pytorch:
             best = min(own, key=lambda j: said[j])
             ratios = said[by_pytorch[0]] / said[best], seconds[by_pytorch[0]] / seconds[best]
-            rows.append((families[places[0]], sms, is_aligned_half(product), sms < WHOLE_SMS, *ratios))
-    return pd.DataFrame(rows, columns=["family", "sms", *_KINDS, "expected", "found"])
+            rows.append((families[places[0]], sms, kind_of_margin(product, sms / WHOLE_SMS), *ratios))
+    return pd.DataFrame(rows, columns=["family", "sms", "kind", "expected", "found"])
 
 
 def _folds(table: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
@@ -87,19 +85,18 @@ def _folds(table: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
     return [(table[held], table[~held]) for held in (table.family.isin(names) for names in FAMILIES)]
 
 
-def _margins(table: pd.DataFrame) -> dict[tuple[bool, bool], float]:
+def _margins(table: pd.DataFrame) -> Margins:
     """Return the least margin of each kind of product by which hardly any choice is slower."""
     found = {}
-    for kind, rows in table.groupby([*_KINDS]):
+    for kind, rows in table.groupby("kind"):
         slower = rows.expected[rows.found < 1 / _SLOWER]
         found[kind] = next(each for each in MARGINS if (slower > each).sum() <= _ALLOWED * len(rows))
     return found
 
 
-def _choose(table: pd.DataFrame, margins: dict[tuple[bool, bool], float]) -> pd.DataFrame:
+def _choose(table: pd.DataFrame, margins: Margins) -> pd.DataFrame:
     """Add how many times as long PyTorch's call takes as what is chosen."""
-    margin = np.array([margins[kind] for kind in zip(*(table[name] for name in _KINDS), strict=True)])
-    is_left = table.expected.to_numpy() > margin
+    is_left = (table.expected > table.kind.map(margins)).to_numpy()
     return table.assign(is_left=is_left, gain=np.where(is_left, table.found, 1.0))
 
 

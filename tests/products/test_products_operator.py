@@ -53,8 +53,6 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 def test_pytorchs_call_is_left_sooner_where_more_is_known() -> None:
     known, odd = Product(64, 4096, 4096), Product(64, 4100, 4096)
     wide = known._replace(dtype="float32")
-    assert sure_margin(known, is_part=True) < sure_margin(known, is_part=False)
+    assert sure_margin(known, 0.2) <= sure_margin(known, 0.5) <= sure_margin(known, 1.0)
     for each in (odd, wide):
-        assert all(
-            sure_margin(each, is_part=part) > sure_margin(known, is_part=part) for part in (True, False)
-        )
+        assert all(sure_margin(each, share) > sure_margin(known, share) for share in (0.2, 0.5, 1.0))
