@@ -44,7 +44,7 @@ class PlainCommand(TyperCommand):
     """Its help shows ``WORKLOAD`` instead of ``{WORKLOAD} <str>``, and no ``<bool>`` for flags."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Its parameters, with the type and the panel that its help shows."""
+        """Its parameters, with the type, the default and the panel that its help shows."""
         return _plain(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -80,6 +80,10 @@ class CommandGroup(typer.Typer):
 
 def _plain(params: Any) -> Any:
     options = [each for each in params if each.param_type_name == "option"]
+    for each in options:
+        if isinstance(each.show_default, str):  # a default in words stands in the sentences, as elsewhere
+            each.help = f"{each.help} Default: {each.show_default}."
+            each.show_default = False
     for each in params:
         if each not in options or each.is_flag:
             # What Typer prints for a type: a metavar says more, and a flag takes no value.
@@ -163,13 +167,18 @@ def number_option(must: str, holds: Callable[[Any], bool], *names: str, **settin
         names: Of the option; that of the parameter if none.
         settings: As of ``typer.Option``.
     """
+    return typer.Option(*names, callback=number_check(must, holds), **settings)
+
+
+def number_check(must: str, holds: Callable[[Any], bool]) -> Callable[[float | None], float | None]:
+    """A callback of an option or argument that takes a number; see ``number_option``."""
 
     def check(number: float | None) -> float | None:
         if number is not None and not holds(number):
             raise typer.BadParameter(f"It must be {must}, but got {number}.")
         return number
 
-    return typer.Option(*names, callback=check, **settings)
+    return check
 
 
 def count_option(*names: str, least: int = 1, most: int = _MOST, metavar: str = "N", **settings: Any) -> Any:

@@ -73,7 +73,7 @@ def evaluate(
     shared_tasks: Annotated[
         str,
         typer.Option(
-            metavar="refuse|drop|keep",
+            metavar="<refuse|drop|keep>",
             help="Tasks of --test that are in --train too: refuse to run, drop them from training, or keep "
             "all but "
             "the evaluated measurements themselves.",
@@ -140,7 +140,7 @@ def evaluate(
     first: Annotated[
         str,
         typer.Option(
-            metavar="own|random",
+            metavar="<own|random>",
             help="Which kernels are measured: the top of the learner's own ranking, or random ones.",
             rich_help_panel=MEASUREMENTS,
         ),

@@ -183,7 +183,7 @@ def show(
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help=_RUN, show_default=False)],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN", help=_RUN, show_default=False)],
     *,
     tracking_uri: TrackingUriOption = None,
     json: JsonOption = None,

@@ -12,6 +12,7 @@ from costmodel.cli._options import (
     budgets_of,
     complete_workload,
     count_option,
+    number_check,
     number_option,
     output_option,
 )
@@ -36,7 +37,13 @@ StoreOption = Annotated[
     ),
 ]
 IdArgument = Annotated[
-    int, typer.Argument(metavar="ID", help="Id of a job.", min=1, max=10**9, show_default=False)
+    int,
+    typer.Argument(
+        metavar="ID",
+        help="Id of a job.",
+        callback=number_check("a whole number from 1 to 1,000,000,000", lambda id_: 1 <= id_ <= 10**9),
+        show_default=False,
+    ),
 ]
 _STORE, _PRIORITY = "out/jobs.db", 100
 _BARS = "▁▂▃▄▅▆▇█"
@@ -79,7 +86,11 @@ def submit(
     ] = None,
     rule: Annotated[
         Literal["round-robin", "gradient", "expected-gain"] | None,
-        typer.Option(help="Rule that chooses the task to measure next.", show_default="round-robin"),
+        typer.Option(
+            metavar="RULE",
+            help="Rule that chooses the task to measure next: round-robin, gradient or expected-gain.",
+            show_default="round-robin",
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -272,7 +283,7 @@ def builders(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Kernel source whose compiler is imported beforehand; again for more.",
+            help="Kernel source whose compiler is imported beforehand. Repeatable.",
             show_default="all",
         ),
     ] = None,

@@ -40,7 +40,7 @@ def forget(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Only of configs with this decision. Can be repeated.",
+            help="Only of configs with this decision. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -106,7 +106,7 @@ def export_(
     software: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VERSION", help="Only made with this version. Can be repeated.", show_default=False
+            metavar="NAME=VERSION", help="Only made with this version. Repeatable.", show_default=False
         ),
     ] = None,
     json: JsonOption = None,

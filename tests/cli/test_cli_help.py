@@ -46,3 +46,18 @@ def test_values_have_names_that_say_what_they_are(path: tuple[str, ...]) -> None
 def test_a_bare_word_is_found() -> None:
     assert bare_words("At each of 8 budgets.") == ["At each of 8 budgets."]
     assert not bare_words("On every SM budget, `--budget`, sm-budgets: the budget gap.")
+
+
+@pytest.mark.parametrize("path", commands(), ids=" ".join)
+def test_a_default_in_words_is_a_sentence_and_one_that_can_be_typed_is_in_brackets(
+    path: tuple[str, ...],
+) -> None:
+    shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "200"}).stdout
+    assert "[default: (" not in shown
+    assert "<=" not in shown
+
+
+def test_an_id_out_of_range_is_refused() -> None:
+    result = CliRunner().invoke(app, ["jobs", "show", "0"], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert "It must be a whole number from 1 to 1,000,000,000, but got 0." in result.stderr
