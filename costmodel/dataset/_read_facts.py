@@ -65,8 +65,8 @@ def load_read_facts(dataset: Dataset) -> dict[str, ReadFacts]:
     file = folder / READ_FACTS_NAME
     if not is_file(file):
         raise CostModelError(
-            f"{folder} must have {READ_FACTS_NAME}, but has not. Make it with `costmodel dataset read-facts "
-            f"{folder}`."
+            f"{folder} must have {READ_FACTS_NAME}, but has not. The clone has those of included "
+            f"datasets; make others with `costmodel dataset read-facts {folder}`."
         )
     check_checksum(folder, READ_FACTS_NAME)
     with refusing(file, "a table of read facts", "Make it again with `costmodel dataset read-facts`."):
