@@ -62,8 +62,9 @@ def main() -> None:
     parser.add_argument("--sweep", type=int, default=60, help="configs that it is compared with")
     parser.add_argument("--seconds", type=float, default=600)
     options = parser.parse_args()
-    end, found = time.monotonic() + options.seconds, []
+    found: list[dict[str, Any]] = []
     with CudaRunner(sources=[TritonSource()]) as runner:
+        end = time.monotonic() + options.seconds
         for tokens in TOKENS:
             for model in MODELS:
                 if time.monotonic() < end:
