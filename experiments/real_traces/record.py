@@ -92,7 +92,7 @@ def main() -> None:
     for row in sorted(recording.rows, key=lambda row: row["sms"] > 0):
         # Predictions begin on the whole device; only of the first networks are others looked at, too.
         if not row["error"] and (args.set == "first" or not row["sms"]):
-            trace_all(row, runners[row["network"]], recording, end, also_with_shapes=args.set == "first")
+            trace_all(row, runners[row["network"]], recording, end, also_with_shapes=args.set != "unseen")
             recording.save()
     recording.about["sms_granted"] = partitions.granted
     recording.about["seconds"] = args.time_limit - (end - time.monotonic())

@@ -54,7 +54,7 @@ def test_networks_that_rules_have_not_met_are_measured(chosen: str, count: int, 
     assert len({row["network"] for row in measured}) == count
     assert all("need a GPU" in row["error"] for row in rows if row["error"])
     with zipfile.ZipFile(tmp_path / "traces.zip") as archive:
-        assert len(archive.namelist()) == len(measured)
+        assert len([name for name in archive.namelist() if "+" not in name]) == len(measured)
 
 
 @pytest.mark.torch
