@@ -7,7 +7,7 @@ from typing import Any
 
 from costmodel.planner import KernelGraph, fuse, on_sms
 from costmodel.planner.whatif._fuse import fused_optimizer, remove_launches
-from costmodel.planner.whatif._scale import half_precision
+from costmodel.planner.whatif._half_precision import half_precision
 
 Row = Mapping[str, Any]
 Transform = Callable[[KernelGraph], KernelGraph]

@@ -19,8 +19,8 @@ from costmodel.planner import (
     same_kernels_on_sms,
     tuned,
 )
+from costmodel.planner.whatif._half_precision import half_precision
 from costmodel.planner.whatif._known_kernels import unfused
-from costmodel.planner.whatif._scale import half_precision
 from costmodel.records import Workload
 from costmodel.service import JobFile, JobStore
 

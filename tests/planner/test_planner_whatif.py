@@ -17,9 +17,10 @@ from costmodel.planner import KernelGraph, fuse, on_sms, on_streams, plan, read_
 from costmodel.planner.graphs._kernel_graph import DependencyKind, TaskKind
 from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fused_optimizer, remove_launches
+from costmodel.planner.whatif._half_precision import half_precision
 from costmodel.planner.whatif._parse import parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
-from costmodel.planner.whatif._scale import half_precision, replace_latencies, scale
+from costmodel.planner.whatif._scale import replace_latencies, scale
 from costmodel.planner.whatif._streams import minimum_equivalent
 from costmodel.records import find_device
 
@@ -195,21 +196,80 @@ def test_gaps_of_a_cuda_graph_are_the_profilers_where_the_host_is_not(tmp_path: 
     assert "the host takes 0.00, gaps between kernels 0.3" in changed.assumptions[-1]
 
 
+def halves_us(tmp_path: Path, *tasks: dict[str, Any]) -> list[float]:
+    """What kernels of 25.2 us take in half precision."""
+    made = [{"id": f"{i}", "kind": "kernel", "duration_s": 25.2e-6, **task} for i, task in enumerate(tasks)]
+    return (half_precision(load(tmp_path, made)).durations_s * 1e6).round(2).tolist()
+
+
 def test_half_precision_is_for_products_and_for_bytes(tmp_path: Path) -> None:
-    names = ["sgemm", "gemvx", "xmma_tf32", "xmma_f16f16", "vectorized_elementwise", "layer_norm"]
-    tasks: list[dict[str, Any]] = [{"id": name, "duration_s": 25.2e-6} for name in names]
-    tasks.append({"id": "multi_tensor_apply_vectorized_elementwise", "duration_s": 25.2e-6})
-    step = {"id": "vectorized_elementwise_of_sgd", "scope": "Optimizer.step#SGD.step", "duration_s": 25.2e-6}
-    tasks += [step, {"id": "copy", "kind": "copy", "duration_s": 3e-6}]
-    graph = load(tmp_path, tasks)
-    same = [25.2] * 3
-    np.testing.assert_allclose(
-        half_precision(graph).durations_s * 1e6, [3.2, 13.2, 13.2, 25.2, 13.2, *same, 3.0]
-    )
+    names = ["sgemm", "gemvx", "xmma_tf32", "xmma_f16f16", "vectorized_elementwise", "layer_norm", "index"]
+    expected = [3.3 + 0.061 * 21.9, 13.2, 13.2, 25.2, 1.2 + 0.47 * 24, 1.2 + 0.8 * 24, 25.2]
+    assert halves_us(tmp_path, *({"name": name} for name in names)) == pytest.approx(expected, abs=0.01)
+    short = [{"name": name, "duration_s": 2e-6} for name in names]
+    assert halves_us(tmp_path, *short) == [2.0] * len(names)  # latency, which no type changes
+    assert halves_us(tmp_path, {"kind": "copy"}) == [25.2]
+    graph = load(tmp_path, [{"id": name, "duration_s": 25.2e-6} for name in names])
     (change,) = parse_what_if("half=0.5")
     changed = change(graph)
-    np.testing.assert_allclose(changed.durations_s * 1e6, [13.2, 13.2, 13.2, 25.2, 13.2, *same, 3.0])
-    assert "1 matrix products on CUDA cores take 0.5 of their work, 3 kernels" in changed.assumptions[0]
+    assert changed.durations_s[0] * 1e6 == pytest.approx(13.2)
+    assert "1 matrix products on CUDA cores move to Tensor Cores, 5 kernels" in changed.assumptions[0]
+
+
+def test_some_kernels_gain_less_in_half_precision(tmp_path: Path) -> None:
+    """Few blocks wait for themselves; rows of 98 numbers are no 16 bytes; few channels stay on lanes."""
+    few = {"name": "layer_norm", "blocks": 8, "sms": 132}
+    assert halves_us(tmp_path, few, few | {"blocks": 4096}) == [25.2, 20.4]
+    unaligned = {"name": "sgemm", "workload": "matmul-m1024-n98-k512"}
+    assert halves_us(tmp_path, unaligned, unaligned | {"workload": "matmul-m98-n1024-k512"}) == [8.99, 4.64]
+    first = {"name": "xmma_fprop_implicit_gemm_f32f32"}
+    assert halves_us(tmp_path, first, {"name": "xmma_tf32"}) == [18.0, 13.2]
+    assert halves_us(tmp_path, first) == [
+        4.64
+    ]  # nothing in TF32: it is not allowed here, so this says nothing
+    depthwise = [{"name": f"conv_depthwise2d_forward_kernel<{size}, float, int>"} for size in (7, 5)]
+    assert halves_us(tmp_path, *depthwise) == [25.2, 12.48]
+
+
+def test_half_precision_adds_conversions_and_takes_epilogues_away(tmp_path: Path) -> None:
+    turning = {"name": "xmma_fprop_tf32f32_f32_nhwckrsc_nchw_tile", "resource": "stream"}
+    found = halves_us(tmp_path, turning, {"name": "vectorized_elementwise", "resource": "stream"}, turning)
+    assert found == [13.2 + 12.48, 12.48, 13.2]  # as much as the next one moves, if there is one
+    assert halves_us(tmp_path, {"name": "bn_fw_inf_1C11_kernel_NCHW"}) == [12.48 + 3.8]
+    assert halves_us(tmp_path, {"name": "cublasLt::epilogue::impl::globalKernel"}) == [0.0]
+
+
+def test_training_in_half_precision_casts(tmp_path: Path) -> None:
+    """1.8 kernels of 3.2 us for each product, and 10 us of the host for each; optimisers stay as they are."""
+    launch = {"kind": "launch", "resource": "host", "duration_s": 4e-6}
+    product = {"name": "sgemm", "launched_by": "0", "launch_s": 1e-6}
+    step = {"name": "vectorized_elementwise", "scope": "Optimizer.step#SGD.step"}
+    assert halves_us(tmp_path, launch, product, step) == [22.0, 10.4, 25.2]
+    assert halves_us(tmp_path, launch, product) == [4.0, 4.64]
+    fused = {"name": "multi_tensor_apply_kernel<FusedOptimizer>"}
+    assert halves_us(tmp_path, launch, product, fused) == [22.0, 10.4, 25.2]
+
+
+def test_attention_in_parts_is_one_kernel_in_half_precision(tmp_path: Path) -> None:
+    machine = Machine()
+    called = machine.host("aten::_scaled_dot_product_attention_math", 0.0, "cpu_op")
+    for operator, kernel in (("aten::bmm", "sgemm"), ("aten::_softmax", "softmax"), ("aten::bmm", "sgemm")):
+        machine.operator(operator, kernel, 50.0)
+    called["dur"] = machine.now - called["ts"]
+    machine.synchronize()
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    changed = half_precision(graph)
+    (kernel,) = np.flatnonzero(changed.of_kind(TaskKind.KERNEL))
+    assert changed.durations_s[kernel] * 1e6 == pytest.approx(3.3 + 0.061 * 96.7)
+
+
+@pytest.mark.parametrize(("step", "share"), [("Adam", 1 / 3), ("SGD", 5 / 8), ("Lion", 1.0)])
+def test_a_fused_optimiser_moves_each_number_once(step: str, share: float, tmp_path: Path) -> None:
+    scope = {"scope": f"Optimizer.step#{step}.step", "resource": "stream", "duration_s": 21.2e-6}
+    graph = load(tmp_path, [{"id": name, **scope} for name in ("multiply", "add")])
+    (durations_s,) = [fused_optimizer(graph).durations_s]
+    assert durations_s * 1e6 == pytest.approx([1.2 + share * 40])
+    assert fused_optimizer(graph, factor=0.5).durations_s * 1e6 == pytest.approx([21.2])
 
 
 def test_launches_up_to_a_wait_become_one(tmp_path: Path) -> None:

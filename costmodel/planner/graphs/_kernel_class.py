@@ -75,7 +75,7 @@ _KINDS = [
     (_K.REDUCING, r"split_?k_?reduce|combine|xmma_pool|reduce_?segments|post_?gsu|dot_kernel|reduce_1block"),
     (_K.REDUCING, r"dot_?(do_)?o(_|kernel)|(fmha|mla|attn|attention|gemm)\w*reduc|attn_res_"),
     (_K.REDUCING, r"fwd_kernel_stage2|nrm2|asum|bias_?(diff|grad)|chunk_cumsum"),
-    (_K.STREAMING, r"axpy|scal_kernel|convertqgrad"),
+    (_K.STREAMING, r"axpy|scal_kernel|scalepackedtensor|convertqgrad|cublaslt::epilogue"),
     (_K.OTHER, r"computeoffsets|compute\w*offsets|winogradtiles|mla_metadata|prepare_varlen"),
     (_K.OTHER, r"moe_(align|sort)|count_and_sort|init_device_workspace|spin_kernel"),
     (_K.STREAMING, r"converttensor|nch?w_?to_?n|nhwc_?to_?n|n(chw|hwc)_?add|bn_fw_inf|batchnorminfer"),

@@ -117,6 +117,10 @@ class Thread:
     of_call: list[tuple[Span, int, int]] = field(default_factory=list)
 
 
+# PyTorch's attention where no single kernel can do it; its parts are one scope.
+ATTENTION_IN_PARTS = "aten::_scaled_dot_product_attention_math"
+
+
 @dataclass(slots=True)
 class _Open:
     """A call that has not ended yet."""
@@ -162,7 +166,8 @@ def split_calls(
                 findings.add("crosses_on_thread", span.end > parent.span.end + resolution_s)
                 span.end = parent.span.end
             _emit(parent, span.start, thread)
-        scope = span.name if span.category == ANNOTATION else stack[-1].scope if stack else ""
+        is_scope = span.category == ANNOTATION or span.name == ATTENTION_IN_PARTS
+        scope = span.name if is_scope else stack[-1].scope if stack else ""
         workload = find_workload(span.name, span.event.args)
         around = stack[-1].operation if stack else None
         operation = Operation(workload, around) if workload else around

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.planner.graphs._kernel_graph import KernelGraph
 from costmodel.planner.whatif._fuse import GRAPH_GAP_S, fuse, fused_optimizer, remove_launches
+from costmodel.planner.whatif._half_precision import half_precision
 from costmodel.planner.whatif._known_kernels import same_kernels_on_sms, tuned, unfused
 from costmodel.planner.whatif._scale import (
     OnDevice,
-    half_precision,
     on_sms,
     replace_latencies,
     scale,
@@ -116,7 +116,7 @@ def _half(detail: str, value: str) -> Transform:
 
 def _optimizer(detail: str, value: str) -> Transform:
     _nothing(detail)
-    factor = float(value or 1.0)
+    factor = float(value) if value else None
     return lambda graph: fused_optimizer(graph, factor=factor)
 
 

@@ -1,4 +1,4 @@
-"""Kernels that take another time: scaled or measured, in half precision, on other SMs or another device."""
+"""Kernels that take another time: scaled or measured, on other SMs or another device."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,9 +9,7 @@ import numpy as np
 from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.graphs._trace_kernels import in_float16
 from costmodel.planner.whatif._kernel_time import (
     START_S,
     estimate_on_part,
@@ -24,7 +22,7 @@ from costmodel.planner.whatif._kernel_time import (
     scale_work,
     slow_by_memory,
 )
-from costmodel.planner.whatif._transform import check_positive, in_scope, kernels_named
+from costmodel.planner.whatif._transform import check_positive, kernels_named
 from costmodel.records._hypothetical import HypotheticalDevice, hypothetical
 from costmodel.records._peak_rates import reached_rates, tensor_flops_with_float32_sums
 from costmodel.records._platform import Device
@@ -121,66 +119,6 @@ def with_channels(graph: KernelGraph, channels: int) -> KernelGraph:
         f"{found.sum():,} collectives hold {channels} SMs each, and take as long.",
         blocks=np.where(found, channels, graph.blocks).astype(graph.blocks.dtype),
     )
-
-
-# Products of 1 GFLOP and more, beside their start: in float32 on CUDA cores the fastest recorded kernels
-# reach 27 TFLOP/s in the median (from 2 GFLOP on 31), in float16 cuBLAS 320 (360):
-# datasets/{sm,cuda,triton}-sm-budgets.
-_PRODUCTS = 1 / 12
-# Half the bytes, and TF32 has half the rate of float16.
-_BYTES = 1 / 2
-# Scope of optimisers, whose weights stay in float32.
-_OPTIMIZER = "Optimizer.step*"
-# Types that are taken to be float32, and what runs in another then.
-_WIDE = (Precision.UNKNOWN, Precision.FLOAT32, Precision.TF32)
-_HALVED_KINDS = (KernelKind.PRODUCT, KernelKind.VECTOR_PRODUCT, KernelKind.STREAMING)
-
-
-def half_precision(graph: KernelGraph, products_factor: float = _PRODUCTS) -> KernelGraph:
-    """Run kernels that were recorded in float32 in float16 or bfloat16.
-
-    Matrix products that are known to run on CUDA cores move to Tensor Cores. Other products (in TF32, of
-    vectors, or of a type that neither operator nor name tells) and kernels that do the same to each element
-    take half of their work. Kernels that are in half precision already stay as they are, and so do others
-    (sums, norms, softmaxes, gathers), which are bound by latency or keep float32 internally, and optimisers,
-    which keep their weights. Casts that autocast adds are not among the kernels.
-
-    Args:
-        graph: The graph.
-        products_factor: Fraction of their work that matrix products, convolutions and attention on CUDA cores
-            still take.
-
-    Raises:
-        CostModelError: If the factor is negative or not finite.
-
-    Reference:
-        H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores
-        and 1/2 for all else.
-    """
-    wide = np.isin(graph.precisions, _WIDE) & ~in_scope(graph, _OPTIMIZER) & graph.of_kind(TaskKind.KERNEL)
-    computing = wide & find_lane_products(graph) & ~find_vector_products(graph)
-    moving = wide & ~computing & (find_products(graph) | (graph.kernel_kinds == KernelKind.STREAMING))
-    factors: FloatArray = np.ones(len(graph))
-    factors[computing] = check_positive(products_factor, "factor")
-    factors[moving] = _BYTES
-    others = graph.of_kind(TaskKind.KERNEL) & ~computing & ~moving
-    untold = moving & (graph.precisions == Precision.UNKNOWN)
-    changed = graph.assuming(
-        f"In half precision {computing.sum():,} matrix products on CUDA cores take {products_factor:.3g} of "
-        f"their work, {moving.sum():,} kernels in TF32 or that wait for bytes {_BYTES:g} ({untold.sum():,} "
-        f"of untold types), beside {START_S * 1e6:g} us to start; {others.sum():,} others take the same; "
-        "casts are not added.",
-        durations_s=scale_work(graph, factors),
-        workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
-        classes=tuple(_halved(each) for each in graph.classes),
-    )
-    return raise_to_floor(graph, changed)
-
-
-def _halved(kernels: KernelClass) -> KernelClass:
-    """The class of kernels once they run in half precision."""
-    changes = kernels.kind in _HALVED_KINDS and kernels.precision in _WIDE
-    return KernelClass(kernels.kind, Precision.HALF) if changes else kernels
 
 
 # What a kernel is taken to wait for: what its name says, or what makes it take the least or the most.

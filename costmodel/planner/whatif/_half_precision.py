@@ -1,0 +1,190 @@
+"""Kernels in half precision: what is left of their time, and what PyTorch then adds or leaves out.
+
+Constants are those of 1,100 kernels of 22 networks on an H100, each beside its counterpart in float16 or
+bfloat16 (datasets/traces and experiments/real_traces/unseen).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from costmodel.arrays import FloatArray
+from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
+from costmodel.planner.graphs._kernel_graph import DependencyKind, KernelGraph, TaskKind
+from costmodel.planner.graphs._trace_kernels import in_float16
+from costmodel.planner.graphs._trace_tasks import ATTENTION_IN_PARTS
+from costmodel.planner.whatif._fuse import fuse
+from costmodel.planner.whatif._kernel_time import (
+    START_S,
+    find_lane_products,
+    find_products,
+    find_tensor_core_products,
+    find_vector_products,
+    raise_to_floor,
+)
+from costmodel.planner.whatif._transform import (
+    Mask,
+    check_positive,
+    find_followers,
+    in_scope,
+    match_names,
+)
+from costmodel.records._workload import Workload
+
+
+class _Remains(NamedTuple):
+    """What kernels of a kind still take.
+
+    Attributes:
+        share: Of what is longer than their start.
+        start_s: Seconds of which nothing goes.
+        least_s: Seconds less than which none takes that took more.
+    """
+
+    share: float
+    start_s: float = 0.0
+    least_s: float = 0.0
+
+    def of(self, durations_s: FloatArray) -> FloatArray:
+        """Return what kernels of these durations take."""
+        start_s = np.minimum(durations_s, self.start_s)
+        remains_s = start_s + (durations_s - start_s) * self.share
+        return np.minimum(durations_s, np.maximum(remains_s, self.least_s))
+
+
+# On CUDA cores, so that they move to Tensor Cores.
+_LANE_PRODUCTS = _Remains(0.061, 3.3e-6, 4e-6)
+# Tensor Cores read 16 bytes at a time: rows that are no multiples of 8 numbers gain less.
+_UNALIGNED, _ALIGNED = _Remains(0.26, 3.3e-6, 4e-6), 8
+# In TF32, which has half of float16's rate, of vectors, or of a type that nobody tells.
+_OTHER_PRODUCTS = _Remains(0.5, START_S, 4e-6)
+# Convolutions that stay on CUDA cores although others use TF32 have three channels, and stay slow.
+_OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.7, START_S, 4e-6), ("*conv*", "*fprop*")
+# The same to each element, in the order of the memory and in another.
+_STREAMING, _STRIDED = _Remains(0.47, START_S, 3e-6), _Remains(0.87, START_S, 5e-6)
+# Sums and norms that fill the GPU; others wait for their few blocks.
+_REDUCING = _Remains(0.8, START_S, 4.4e-6)
+# PyTorch's own convolutions of each channel: those of these sizes become cuDNN's, others gain nothing.
+_DEPTHWISE, _DEPTHWISE_OF_CUDNN = ("*conv_depthwise*",), ("*conv_depthwise2d_*kernel<[135],*",)
+# What cuBLAS does after a product on CUDA cores is part of it on Tensor Cores.
+_EPILOGUES = ("cublaslt::epilogue",)
+# Types that are taken to be float32, and what runs in another then.
+_WIDE = (Precision.UNKNOWN, Precision.FLOAT32, Precision.TF32)
+_HALVED_KINDS = (
+    KernelKind.PRODUCT,
+    KernelKind.VECTOR_PRODUCT,
+    KernelKind.STREAMING,
+    KernelKind.SCATTERED,
+    KernelKind.REDUCING,
+)
+# Optimisers keep their weights in float32: their scope, and their kernels.
+_OPTIMIZER, _OPTIMIZER_KERNELS = "Optimizer.step*", ("multi_tensor_apply", "fused*adam")
+# cuDNN's batch norm of inference becomes three kernels, two of which prepare weights.
+_NORMS, _PREPARES_S = ("bn_fw_inf",), 2 * 1.9e-6
+# Convolutions that read channels last and write them first: in half precision a kernel of its own does it.
+_TURNING = ("nhwckrsc_nchw_",)
+# Autocast converts weights, gradients and what layers pass on: kernels for each product, what one takes, and
+# the host's part. Of five networks, which have 1.4 to 2.7 of 2.1 to 4.3 us, and 8 to 30 us.
+_CASTS, _CAST_S, _CAST_OF_HOST_S = 1.8, 3.2e-6, 10e-6
+
+
+def half_precision(graph: KernelGraph, products_factor: float | None = None) -> KernelGraph:
+    """Run kernels that were recorded in float32 in float16 or bfloat16; training by autocast.
+
+    Matrix products that are known to run on CUDA cores move to Tensor Cores; others take half of their work.
+    Kernels that do the same to each element take half, those in another order of the memory, sums and norms
+    most of it. Short ones take as long as before. What is in half precision already stays as it is, and so do
+    gathers, sorts, random numbers, and optimisers, which keep their weights. Attention that PyTorch computes
+    in parts becomes one kernel. What PyTorch and its libraries then do beside is added to the kernels that
+    cause it: conversions of layouts, of norms' weights, and of autocast, if there is an optimiser.
+
+    Args:
+        graph: The graph.
+        products_factor: Fraction of their work that matrix products, convolutions and attention on CUDA cores
+            still take. Default: as on an H100.
+
+    Raises:
+        CostModelError: If the factor is negative or not finite.
+
+    Reference:
+        H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores
+        and 1/2 for all else.
+    """
+    if in_scope(graph, ATTENTION_IN_PARTS).any():
+        graph = fuse(graph, "*", scope=ATTENTION_IN_PARTS)
+    kernels = graph.of_kind(TaskKind.KERNEL)
+    optimizing = kernels & (in_scope(graph, _OPTIMIZER) | match_names(graph, *_OPTIMIZER_KERNELS))
+    halved = kernels & ~optimizing & np.isin(graph.precisions, _WIDE)
+    halved &= np.isin(graph.kernel_kinds, _HALVED_KINDS)
+    durations_s = _in_half(graph, halved, products_factor)
+    added_s = _conversions_s(graph, halved, durations_s)
+    casts = _CASTS * (halved & find_products(graph) & optimizing.any())
+    computing = halved & find_lane_products(graph) & ~find_vector_products(graph)
+    changed = graph.assuming(
+        f"In half precision {computing.sum():,} matrix products on CUDA cores move to Tensor Cores, "
+        f"{(halved & ~computing).sum():,} kernels gain by bytes if they are longer than a few us, "
+        f"{(kernels & ~halved).sum():,} others take the same; conversions of layouts and of norms' weights "
+        f"add {added_s.sum() * 1e6:,.1f} us, those of autocast {casts.sum() * _CAST_S * 1e6:,.1f} us.",
+        durations_s=durations_s + added_s + casts * _CAST_S + _of_host_s(graph, casts),
+        workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
+        classes=tuple(_halved(each) for each in graph.classes),
+    )
+    return raise_to_floor(graph, changed)
+
+
+def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) -> FloatArray:
+    """``(n,)`` what tasks take themselves."""
+    moved = _LANE_PRODUCTS
+    if products_factor is not None:
+        moved = _Remains(check_positive(products_factor, "factor"), START_S)
+    kinds, lanes = graph.kernel_kinds, find_lane_products(graph) & ~find_vector_products(graph)
+    of_few_channels = lanes & match_names(graph, *_CONVOLUTIONS) & find_tensor_core_products(graph).any()
+    gains_nothing = match_names(graph, *_DEPTHWISE) & ~match_names(graph, *_DEPTHWISE_OF_CUDNN)
+    is_small = (graph.blocks > 0) & (graph.blocks < graph.sms)
+    durations_s = graph.durations_s.copy()
+    for those, remains in (
+        (find_products(graph), _OTHER_PRODUCTS),
+        (lanes, moved),
+        (lanes & _is_unaligned(graph), _UNALIGNED),
+        (of_few_channels, _OF_FEW_CHANNELS),
+        (kinds == KernelKind.STREAMING, _STREAMING),
+        ((kinds == KernelKind.SCATTERED) & match_names(graph, "*elementwise*"), _STRIDED),
+        ((kinds == KernelKind.REDUCING) & ~is_small, _REDUCING),
+        (gains_nothing, _Remains(1.0)),
+        (match_names(graph, *_EPILOGUES), _Remains(0.0)),
+    ):
+        chosen = halved & those
+        durations_s[chosen] = remains.of(graph.durations_s[chosen])
+    return durations_s
+
+
+def _is_unaligned(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a product's sizes are known, and rows of its matrices no multiples of 16 bytes."""
+    dims = [Workload.parse(name).dims if name else {} for name in graph.workloads]
+    is_product = ["m" in each and "k" in each for each in dims]
+    rows = [[each.get("n", 0) % _ALIGNED, each.get("k", 0) % _ALIGNED] for each in dims]
+    return (np.array(is_product) & np.array(rows).any(axis=1))[graph.workload_ids]
+
+
+def _conversions_s(graph: KernelGraph, halved: Mask, durations_s: FloatArray) -> FloatArray:
+    """``(n,)`` seconds that are added to a kernel for the layout of its output, or for weights of a norm.
+
+    A conversion moves as much as the next kernel, if that does the same to each element.
+    """
+    follower = find_followers(graph)
+    is_moving = np.isin(graph.kernel_kinds, (KernelKind.STREAMING, KernelKind.SCATTERED))
+    turning = halved & match_names(graph, *_TURNING) & (follower >= 0) & is_moving[follower]
+    norms = halved & match_names(graph, *_NORMS)
+    return np.asarray(np.where(turning, durations_s[follower], 0.0) + np.where(norms, _PREPARES_S, 0.0))
+
+
+def _of_host_s(graph: KernelGraph, casts: FloatArray) -> FloatArray:
+    """``(n,)`` seconds of calls for the casts of what they launch."""
+    edges = graph.dependencies.where(graph.dependencies.kinds == DependencyKind.LAUNCH)
+    return np.bincount(edges.sources, casts[edges.targets], minlength=len(graph)) * _CAST_OF_HOST_S
+
+
+def _halved(kernels: KernelClass) -> KernelClass:
+    """The class of kernels once they run in half precision."""
+    changes = kernels.kind in _HALVED_KINDS and kernels.precision in _WIDE
+    return KernelClass(kernels.kind, Precision.HALF) if changes else kernels
