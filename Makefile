@@ -24,7 +24,7 @@ TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-ker
 # When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
-.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-inductor test-triton test-ray docs check fuzz mutation reproduce
+.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-inductor test-triton test-ray docs check fuzz mutation reproduce release-check
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -90,6 +90,9 @@ mutation: .venv/mutation.stamp ## Mutate the code at random and count the mutant
 
 reproduce: .venv/dev.stamp ## Recompute the figures of README.md and docs/ and compare them (under an hour on two cores)
 	PYTHON=$(BIN)/python experiments/reproduce/run.sh $(if $(CACHES),--caches $(CACHES))
+
+release-check: .venv/dev.stamp ## Recompute the figures at this commit, and write which came out into docs/release-check.md
+	PYTHON=$(BIN)/python experiments/reproduce/run.sh --release docs/release-check.md $(if $(CACHES),--caches $(CACHES)) $(if $(STEP),--only $(STEP))
 
 # A replay needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` also compares xgboost.
 .venv/replay.stamp: extras := xgboost-cpu

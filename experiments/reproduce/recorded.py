@@ -111,6 +111,12 @@ def main() -> None:
         | result_of("search_on_replay", "result_whole.json"),
         "search_others": result_of("search_on_replay", "result_others.json"),
         "sampled": {row["learner"]: row for row in result_of("sampled_pool", "judge_report.json")["all"]},
+        "compiled": {row["learner"]: row for row in result_of("compiled_stage", "fresh.json")["all"]},
+        "whole_known": parts_of_scores(result_of("sampled_pool", "whole_fresh.json")["by_sms"]),
+        "products": result_of("products")["overall"],
+        "generations": of_products(result_of("generations")),
+        "tables": lost(result_of("serving")),
+        "networks": networks(result_of("inductor_budgets", "networks.json")),
         "at_large": results["kernels_at_large"],
         "few_shot": {row["method"]: row["after 20, median"] for row in results["few_shot"]["summary"]},
     }
@@ -120,6 +126,53 @@ def main() -> None:
 def result_of(experiment: str, file: str = "result.json") -> Any:
     """What an experiment wrote."""
     return json.loads((EXPERIMENTS / experiment / file).read_text())
+
+
+def parts_of_scores(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Mean Score@1 on parts of the GPU, by learner."""
+    parts = [row for row in rows if row["sms_granted"] < max(each["sms_granted"] for each in rows)]
+    learners = {row["learner"] for row in parts}
+    return {
+        name: float(np.mean([row["score_at_1"] for row in parts if row["learner"] == name]))
+        for name in sorted(learners)
+    }
+
+
+def of_products(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Least and largest error of products on a generation of NVIDIA's that was left out, nothing measured."""
+    asked = [row for row in rows if row["kind"] == "gemm" and row["method"] == "model, 0 measured"]
+    errors = [row["error"] for row in asked if not row["generation"].startswith("Arc")]
+    return {"least": min(errors), "largest": max(errors)}
+
+
+def lost(found: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Share of rows of tables that are slower than the default by over 1 %."""
+    ours = [found[f"{framework}, as tables have it"] for framework in ("vllm", "sglang")]
+    shipped = [found[f"{framework}, table for the same sizes and GPU"] for framework in ("vllm", "sglang")]
+    shares = {"ours": ours, "shipped": shipped}
+    return {
+        name: sum(each["slower by over 1 %"] for each in rows) / sum(each["pairs"] for each in rows)
+        for name, rows in shares.items()
+    }
+
+
+def networks(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Latency on parts / that of max-autotune of the whole GPU, geometric means."""
+    whole, part = "max-autotune, whole GPU", "max-autotune, part"
+    cases = [
+        latency_s
+        for network in found
+        for sms, latency_s in network["latency_s"].items()
+        if int(sms) < max(network["sms"]) and whole in latency_s
+    ]
+    return {
+        name: {
+            way: math.exp(np.mean([math.log(case[way] / case[whole]) for case in chosen]))
+            for way in ("ours", "default", part)
+            if all(way in case for case in chosen)
+        }
+        for name, chosen in (("all", cases), ("with the part", [case for case in cases if part in case]))
+    }
 
 
 def stock_comparison(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -12,6 +12,7 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from figures import Compared, Figures, Step, compared, load, read, table, uncompared
 from options import parse_options
 from pages import PageCheck, check_pages
+from release import find_commit, write_page
 from steps import ROOT, Done, Runner, looks_alike
 
 
@@ -22,7 +23,8 @@ def main() -> None:
         print(listed(figures))
         return
     wanted = chosen(figures, options.only)
-    runner = Runner(options.out.resolve(), options.caches and options.caches.resolve())
+    commit = find_commit() if options.release else ""
+    runner = Runner((options.out / commit).resolve(), options.caches and options.caches.resolve())
     able = [step for step in wanted if runner.caches or not step.needs_caches]
     done = {each.step: each for each in runner.all(able, options.processes)}
     rows = [*compare(figures, wanted, runner, done), *compare_pictures(able, runner)]
@@ -36,6 +38,11 @@ def main() -> None:
     if options.json:
         document = {"figures": rows, "pages": pages, "steps": list(done.values())}
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    if options.release:
+        done |= {step.name: kept for step in figures.steps if (kept := runner.before(step))}
+        ready = [step for step in figures.steps if step.name in done]
+        rows = [*compare(figures, ready, runner, done), *compare_pictures(ready, runner)]
+        options.release.write_text(write_page(figures, rows, done, pages, commit), encoding="utf-8")
     failed = any(row.status.startswith(("no", "failed")) for row in rows)
     sys.exit(int(failed or any(page.differ for page in pages)))
 
@@ -48,6 +55,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="folder of results; what is there is not made again")
     parser.add_argument("--processes", type=int, help="steps at once")
     parser.add_argument("--json", type=Path, help="where to write the comparison")
+    parser.add_argument("--release", type=Path, help="page to write on all that was done at this commit")
     return parse_options(parser, __file__, argv)
 
 

@@ -61,23 +61,33 @@ class Runner:
 
     def once(self, step: Step) -> Done:
         """Run a step, unless this very command was done before."""
-        command = tuple(self.filled(word) for word in step.command)
-        note = self.out / f"{step.name}.done"
-        if note.exists() and self.result(step).exists():
-            done = msgspec.json.decode(note.read_bytes(), type=Done)
-            if done.command == command and not done.failed:
-                return done
+        if before := self.before(step):
+            return before
         print(f"{step.name}: started, about {step.minutes:g} min", file=sys.stderr, flush=True)
-        done = self._run(step, command)
-        note.write_bytes(msgspec.json.encode(done))
+        done = self._run(step, self.command(step))
+        self._note(step).write_bytes(msgspec.json.encode(done))
         print(
             f"{step.name}: {done.wall_s:.0f} s, {done.cpu_s:.0f} s of processor", file=sys.stderr, flush=True
         )
         return done
 
+    def before(self, step: Step) -> Done | None:
+        """What is kept of a step, if this very command was done before and went well."""
+        if not (self._note(step).exists() and self.result(step).exists()):
+            return None
+        done = msgspec.json.decode(self._note(step).read_bytes(), type=Done)
+        return done if done.command == self.command(step) and not done.failed else None
+
+    def command(self, step: Step) -> tuple[str, ...]:
+        """The words of its command, with the folders in them."""
+        return tuple(self.filled(word) for word in step.command)
+
     def filled(self, word: str) -> str:
         """A word of a command or a path, with the folders in it."""
         return word.replace("{out}", str(self.out)).replace("{caches}", str(self.caches or ""))
+
+    def _note(self, step: Step) -> Path:
+        return self.out / f"{step.name}.done"
 
     def _run(self, step: Step, command: tuple[str, ...]) -> Done:
         start, log = time.monotonic(), self.out / f"{step.name}.log"

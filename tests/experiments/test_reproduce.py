@@ -224,3 +224,26 @@ def test_a_step_that_needs_caches_is_skipped_without_them_and_an_unknown_one_ref
     assert "skipped: needs --caches" in done.stdout
     assert "--only must be among tune, " in reproduce("--only", "none").stderr
     assert "in all " in reproduce("--list").stdout
+
+
+def test_the_page_of_a_release_tells_what_differs_and_what_was_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import figures as listed
+    import release
+    from steps import Done
+
+    steps = (
+        listed.Step("made", ("costmodel", "tune", "--json", "{out}/made.json"), 1.0),
+        listed.Step("left", ("python", "left.py"), 1.0),
+    )
+    good = listed.Figure("good", "«1»", "made", ("a",))
+    bad = listed.Figure("bad", "«2»", "made", ("a",))
+    known = listed.Figures(steps, (good, bad, listed.Figure("alone", "«3»", reason="it needs a GPU")))
+    rows = [listed.compared(figure, {"a": 1}) for figure in (good, bad)]
+    page = release.write_page(known, rows, {"made": Done("made", ("tune",), 90.0, 60.0)}, (), "abc1234")
+    assert "at commit abc1234" in page
+    assert "**2 numbers were compared, and 1 figures differ.**\n\n- bad: printed 2, no" in page
+    assert "| made | `costmodel tune --json made.json` | 2 | 1.0 |" in page
+    assert "- step left: 0 numbers\n- alone: 3 (it needs a GPU)\n" in page
