@@ -118,7 +118,7 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
     halved &= np.isin(graph.kernel_kinds, _HALVED_KINDS)
     durations_s = _in_half(graph, halved, products_factor)
     added_s = _conversions_s(graph, halved, durations_s)
-    casts = _CASTS * (halved & find_products(graph) & optimizing.any())
+    casts = np.where(halved & find_products(graph) & optimizing.any(), _CASTS, 0.0)
     computing = halved & find_lane_products(graph) & ~find_vector_products(graph)
     changed = graph.assuming(
         f"In half precision {computing.sum():,} matrix products on CUDA cores move to Tensor Cores, "
@@ -181,7 +181,8 @@ def _conversions_s(graph: KernelGraph, halved: Mask, durations_s: FloatArray) ->
 def _of_host_s(graph: KernelGraph, casts: FloatArray) -> FloatArray:
     """``(n,)`` seconds of calls for the casts of what they launch."""
     edges = graph.dependencies.where(graph.dependencies.kinds == DependencyKind.LAUNCH)
-    return np.bincount(edges.sources, casts[edges.targets], minlength=len(graph)) * _CAST_OF_HOST_S
+    counts = np.bincount(edges.sources, casts[edges.targets], minlength=len(graph))
+    return np.asarray(counts * _CAST_OF_HOST_S, dtype=np.float64)
 
 
 def _halved(kernels: KernelClass) -> KernelClass:
