@@ -1,18 +1,20 @@
 """How good are choices among Inductor's candidates on parts of a GPU? See README.md here.
 
-``--pack FOLDER`` first makes the table of what ``collect.py`` left in a folder.
+``--pack FOLDER`` first makes the table of what ``collect.py`` left in a folder. ``--others`` asks those who
+preselect candidates in Inductor as well: Origami's formulas, and nvMatmulHeuristics, which must be installed.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule, origami
 from costmodel.files import write_json
 from costmodel.integrations.inductor._choices import slower_call
 from costmodel.integrations.inductor._models import FITTED, FittedRanking, RanksProducts
@@ -35,10 +37,12 @@ def main() -> None:
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="of JSON lines of collect.py")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--model", choices=MODELS, default="ours", help="that ranks candidates")
+    parser.add_argument("--others", action="store_true", help="choose as Origami and nvMatmulHeuristics do")
     args = parser.parse_args()
     if args.pack:
         pack(args.pack)
-    found = judge(pd.read_parquet(TABLE), MODELS[args.model])
+    others = {"Origami": origami, "nvMatmulHeuristics": NvMatmulHeuristics()} if args.others else {}
+    found = judge(pd.read_parquet(TABLE), MODELS[args.model], others)
     print(table(found))
     if args.json:
         write_json(args.json, rounded(found))
@@ -80,12 +84,12 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 }
 
 
-def judge(table: pd.DataFrame, file: Path) -> dict[str, Any]:
+def judge(table: pd.DataFrame, file: Path, others: Mapping[str, Rule]) -> dict[str, Any]:
     """Return best / chosen of each rule, by SMs: median and tenth percentile over products."""
     model = FittedRanking(file)
     scores: dict[tuple[str, int], list[float]] = {}
     for _, rows in table.groupby(PRODUCT, observed=True, sort=False):
-        for sms, score in _judge_product(rows, model):
+        for sms, score in _judge_product(rows, model, others):
             for rule, value in score.items():
                 scores.setdefault((rule, sms), []).append(value)
     again = table.dropna(subset="again_s")
@@ -95,7 +99,7 @@ def judge(table: pd.DataFrame, file: Path) -> dict[str, Any]:
         "candidates": len(table) // table.sms.nunique(),
         "score": {
             rule: {str(sms): _quantiles(each, 0.5, 0.1) for (of, sms), each in scores.items() if of == rule}
-            for rule in RULES
+            for rule in dict.fromkeys(rule for rule, _ in scores)
         },
         "repeat_difference": _quantiles(abs(again.again_s / again.warm_s - 1), 0.5, 0.9),
     }
@@ -105,7 +109,9 @@ def _quantiles(values: Any, *places: float) -> list[float]:
     return [float(np.quantile(values, each)) for each in places]
 
 
-def _judge_product(rows: pd.DataFrame, model: RanksProducts) -> Iterator[tuple[int, dict[str, float]]]:
+def _judge_product(
+    rows: pd.DataFrame, model: RanksProducts, others: Mapping[str, Rule]
+) -> Iterator[tuple[int, dict[str, float]]]:
     """Scores of each rule on each number of SMs."""
     product = Product(*(each if isinstance(each, str) else int(each) for each in rows[PRODUCT].iloc[0]))
     rows = rows[rows.template != slower_call(set(rows.template), product.dtype)]
@@ -127,6 +133,10 @@ def _judge_product(rows: pd.DataFrame, model: RanksProducts) -> Iterator[tuple[i
             "best on the whole GPU": [int(on_part.position.map(on_whole).to_numpy().argmin())],
             "Inductor's first six, timed": choose_to_time(in_order, of_library, KEEP),
         }
+        for name, rule in others.items():  # what it does not know comes last
+            score = -rule(product, kernels, int(sms))
+            chosen[f"{name}, first"] = choose_to_time(score, of_library, 0)
+            chosen[f"{name}, six timed"] = choose_to_time(score, of_library, KEEP)
         best = seconds.min()
         yield int(sms), {rule: float(best / seconds[picked].min()) for rule, picked in chosen.items()}
 

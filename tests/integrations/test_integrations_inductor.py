@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from torch._inductor import config, ir, select_algorithm
+from torch._inductor import config, ir, scheduler, select_algorithm
 from torch._inductor.choices import InductorChoices
 from torch._inductor.graph import GraphLowering
 from torch._inductor.kernel.bmm import aten_bmm, bmm_template
@@ -366,12 +367,28 @@ def test_a_plan_is_applied_to_this_thread_and_taken_back(timings: ProductTimings
     assert (V.choices, config.autotune_local_cache, torch.compiler.config.cache_key_tag) == before
 
 
+def test_a_plan_that_times_no_fusion_goes_by_inductors_rule(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed: list[bool] = []
+    fuse = lambda *nodes: timed.append(config.benchmark_epilogue_fusion)  # noqa: E731
+    monkeypatch.setattr(scheduler.Scheduler, "speedup_by_fusion", fuse)
+    monkeypatch.setattr(_install, "_let_rules_fuse", cache(_install._let_rules_fuse.__wrapped__))
+    for times_fusion in (False, True):
+        with applied(SmPlan(part(32), 6, Fixed({}), timings, times_fusion)):
+            scheduler.Scheduler.speedup_by_fusion(None, None, None)
+            assert config.benchmark_epilogue_fusion  # where products are lowered
+    scheduler.Scheduler.speedup_by_fusion(None, None, None)
+    assert timed == [False, True, True]
+
+
 def test_plans_that_choose_otherwise_have_other_keys(timings: ProductTimings) -> None:
     plans = [
-        SmPlan(part(sms), keep, Fixed({}, identity), timings)
+        SmPlan(part(sms), keep, Fixed({}, identity), timings, times_fusion)
         for sms in (16, 32)
         for keep in (0, 6)
         for identity in ("a", "b")
+        for times_fusion in (False, True)
     ]
     assert len({each.identity for each in plans}) == len(plans)
 

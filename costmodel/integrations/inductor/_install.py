@@ -7,7 +7,7 @@ from functools import cache, partial, wraps
 from typing import Any
 
 import torch
-from torch._inductor import config, scheduler, select_algorithm
+from torch._inductor import config, scheduler, select_algorithm, utils
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
@@ -27,6 +27,8 @@ _OPTIONS = {
 }
 
 
+_BIG_GPU_SMS = 68  # on a GPU with fewer, Inductor tries no kernels of Triton for products
+
 # Milliseconds of candidates, by plan, product and candidates.
 _timed: dict[tuple[Any, ...], list[float]] = {}
 
@@ -39,6 +41,7 @@ def applied(plan: SmPlan) -> Iterator[None]:
     """
     _hook_up(select_algorithm.get_algorithm_selector_cache())
     _let_rules_fuse()
+    _try_templates_on_parts()
     _share_assembler()
     # What a kernel other than a product was tuned to is kept under a hash of its source, which holds this
     # setting: whatever is true lets it be kept, and the identity keeps it apart.
@@ -88,6 +91,19 @@ def _let_rules_fuse() -> None:
             return usual(*nodes)
 
     scheduler.Scheduler.speedup_by_fusion = by_plan
+
+
+@cache
+def _try_templates_on_parts() -> None:
+    """Let products have Triton's kernels in a client that MPS limits, as on the whole GPU."""
+    usual = utils.is_big_gpu
+
+    @wraps(usual)
+    def by_plan(*device: Any) -> bool:
+        plan = _plan()
+        return bool(plan and plan.platform.device.sms >= _BIG_GPU_SMS) or bool(usual(*device))
+
+    utils.is_big_gpu = by_plan
 
 
 def _hook_up(selector: Any) -> None:
