@@ -39,13 +39,15 @@ def prepare(X: FloatArray, y: FloatArray, task_ids: TaskIds) -> Training:
     """Check and order training rows. A task of which every config failed has the lowest score throughout.
 
     Raises:
-        ValueError: The shapes disagree, a latency is NaN or not positive, or none is finite.
+        ValueError: The shapes disagree, a feature is infinite, a latency is NaN or not positive, or none is
+            finite.
     """
     if X.ndim != 2 or y.shape != X.shape[:1] or task_ids.shape != X.shape[:1]:
         raise ValueError(
             "X, y and task_ids must have shapes (n, d), (n,) and (n,), "
             f"but got {X.shape}, {y.shape} and {task_ids.shape}"
         )
+    _check_no_infinity(X)
     check_latencies(y)
     _, tasks = np.unique(task_ids, return_inverse=True)
     order = canonical_order(X, y, tasks)
@@ -104,9 +106,16 @@ def check_latencies(y: FloatArray) -> None:
 
 
 def check_features(X: FloatArray, width: int) -> None:
-    """Raise ValueError unless X has the shape ``(n, width)`` that was fitted."""
+    """Raise ValueError unless X has the shape ``(n, width)`` that was fitted, and no infinite feature."""
     if X.ndim != 2 or X.shape[1] != width:
         raise ValueError(f"X must have shape (n, {width}) as in fit, but got {X.shape}")
+    _check_no_infinity(X)
+
+
+def _check_no_infinity(X: FloatArray) -> None:
+    if (infinite := np.isinf(X).any(axis=0)).any():
+        columns = np.flatnonzero(infinite)[:3].tolist()
+        raise ValueError(f"features must be finite, NaN where one does not apply, but got columns {columns}")
 
 
 def lower_bound(X: FloatArray, column: int | None) -> FloatArray:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from costmodel.learners import (
@@ -70,6 +71,17 @@ NETWORKS = {
 @pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
 def test_learner_keeps_the_contract(make, check) -> None:
     check(make)
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES.keys())
+def test_a_feature_is_a_number_or_left_out_but_not_infinite(make) -> None:
+    X, y, tasks = contract_rows()
+    fitted, infinite = make().fit(X, y, tasks), X.copy()
+    infinite[3, 1] = -np.inf
+    with pytest.raises(ValueError, match=r"NaN where one does not apply, but got columns \[1\]"):
+        make().fit(infinite, y, tasks)
+    with pytest.raises(ValueError, match="features must be finite"):
+        fitted.predict(infinite)
 
 
 @pytest.mark.torch
