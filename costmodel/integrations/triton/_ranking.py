@@ -13,7 +13,7 @@ import triton
 
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.integrations.triton._apart import RankedKernel
-from costmodel.integrations.triton._autotuner import autotune
+from costmodel.integrations.triton._autotune import autotune
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._program import first_launches
 from costmodel.integrations.triton._proposing import propose_for

@@ -6,7 +6,7 @@ it keeps as text.
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -21,6 +21,8 @@ _OPERAND = re.compile(r"#ttg\.dot_op<\{opIdx = (\d), parent = (#[\w.]+)(?:, kWid
 _ATTRIBUTES = re.compile(r"<?\{[^{}]*\}>?")
 _BITS = {"index": 64, "bf16": 16, "tf32": 32}
 _POINTER_BITS = 64
+# What is made again where it is used, and so takes nothing.
+_FREE = frozenset(("arith.constant", "tt.splat", "tt.make_range", "tt.broadcast", "tt.expand_dims"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,3 +267,31 @@ def _results(text: str | None) -> tuple[str, ...]:
         name, _, count = each.partition(":")
         found += [f"{name}#{i}" for i in range(int(count))] if count else [name]
     return tuple(found)
+
+
+def most_live(function: IrOperation, size_of: Callable[[Type], float]) -> float:
+    """Return the most that tiles alive at once in a function take.
+
+    Args:
+        function: The function.
+        size_of: What a value of a type takes.
+    """
+    return max((_most_in(region, 0.0, size_of) for region in function.regions), default=0.0)
+
+
+def _most_in(region: Region, around: float, size_of: Callable[[Type], float]) -> float:
+    last = {name: i for i, each in enumerate(region.operations) for name in each.names}
+    live: dict[str, float] = {}
+    most = around
+    for i, operation in enumerate(region.operations):
+        held = around + sum(live.values())
+        if operation.name.startswith("scf."):
+            most = max([most, *(_most_in(inner, held, size_of) for inner in operation.regions)])
+        if operation.name not in _FREE:
+            for name, kind in zip(operation.results, operation.result_types, strict=False):
+                if kind.shape and last.get(name, -1) > i and not kind.is_pointer:
+                    live[name] = size_of(kind)
+        most = max(most, around + sum(live.values()))
+        for name in [name for name in live if last.get(name, -1) <= i]:
+            del live[name]
+    return most

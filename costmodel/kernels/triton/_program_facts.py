@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from costmodel.kernels.triton._ir import IrOperation, Type
-from costmodel.kernels.triton._live import most_live
+from costmodel.kernels.triton._ir import IrOperation, Type, most_live
 from costmodel.kernels.triton._values import Array, Value
 from costmodel.kernels.triton._walk import Walk
 

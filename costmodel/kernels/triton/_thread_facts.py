@@ -7,9 +7,8 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from costmodel.kernels.triton._ir import IrOperation, Type
+from costmodel.kernels.triton._ir import IrOperation, Type, most_live
 from costmodel.kernels.triton._layouts import WARP_THREADS, Layouts
-from costmodel.kernels.triton._live import most_live
 from costmodel.kernels.triton._program_facts import CONVERSIONS, MASK, SPECIAL
 from costmodel.kernels.triton._values import Value
 from costmodel.kernels.triton._walk import Walk
