@@ -31,7 +31,7 @@ from costmodel.kernels.library._cublaslt import (
 from costmodel.products._choose import top
 from costmodel.products._cublaslt_tiles import describe_algorithm
 from costmodel.products._model import shipped_products
-from costmodel.products._product import OPERAND_BYTES, Kernel, Product
+from costmodel.products._product import Kernel, Product
 
 # cudaDataType_t, and cublasComputeType_t with sums in float32; numbers as in ``kernels/library``.
 _TYPES = {"float16": (2, 68), "bfloat16": (14, 68), "float32": (0, 68), "tfloat32": (0, 77)}
@@ -40,10 +40,10 @@ _ROUNDED_PARTS = 1, 4  # cublasLtReductionScheme_t: in place, and in the type of
 _ALIGNMENT = 256
 _TOO_LONG = 1 << 31
 _REMEMBERED = 4096
-_HALF, _ROW_BYTES, _FEW = 2, 16, 0.25
+_FEW = 0.25
 _SURE = {
-    ("usual", "few"): 1.05, ("usual", "part"): 1.15, ("usual", "whole"): 1.25,
-    ("other", "few"): 2.5, ("other", "part"): 1.5, ("other", "whole"): 1.5,
+    ("usual", "few"): 1.0, ("usual", "part"): 1.2, ("usual", "whole"): 1.25,
+    ("other", "few"): 2.0, ("other", "part"): 1.4, ("other", "whole"): 1.25,
 }  # fmt: skip
 
 Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -186,13 +186,9 @@ def sure_margin(product: Product, share: float) -> float:
 
 
 def kind_of_margin(product: Product, share: float) -> tuple[str, str]:
-    """Tell apart what a margin depends on: how much was measured of such products, and of how many SMs.
-
-    Most was measured of half precision whose rows begin at 16 bytes.
-    """
-    width = OPERAND_BYTES[product.dtype]
-    is_usual = width == _HALF and not any(stride * width % _ROW_BYTES for stride in product.strides)
-    return "usual" if is_usual else "other", "few" if share <= _FEW else "part" if share < 1 else "whole"
+    """Tell apart what a margin depends on: how much was measured of such products, and of how many SMs."""
+    operands = "usual" if product.is_aligned_half else "other"
+    return operands, "few" if share <= _FEW else "part" if share < 1 else "whole"
 
 
 @lru_cache

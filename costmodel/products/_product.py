@@ -15,6 +15,7 @@ OPERAND_BYTES = {
 RESULT_BYTES = {**OPERAND_BYTES, "float8_e4m3": 2, "int8": 4}
 LAYOUTS = ("nn", "nt", "tn", "tt")
 _LARGEST = 1 << 31
+_HALF, _ROW_BYTES = 2, 16
 
 
 class Product(NamedTuple):
@@ -50,6 +51,12 @@ class Product(NamedTuple):
         operands, results = OPERAND_BYTES[self.dtype], RESULT_BYTES[self.dtype]
         read = self.m * self.k + self.k * self.n
         return float(self.batch * (operands * read + results * self.m * self.n))
+
+    @property
+    def is_aligned_half(self) -> bool:
+        """Whether operands are of 16 bits and rows begin at 16 bytes, as in most products of models."""
+        width = OPERAND_BYTES[self.dtype]
+        return width == _HALF and not any(stride * width % _ROW_BYTES for stride in self.strides)
 
     @property
     def strides(self) -> tuple[int, int, int]:

@@ -101,8 +101,9 @@ def check_part(part: str, seconds: float) -> dict[str, Any]:
         check.wrong.append(f"{type(error).__name__}: {str(error)[:600]}")
     return {
         "device": torch.cuda.get_device_name(), "torch": torch.__version__, "checked": checked,
-        "by_cublaslt": check.by_cublaslt, "error_over_bound": check.nearest,
-        "seconds": round(time.monotonic() - started, 1), "wrong": [f"{part}: {each}" for each in check.wrong],
+        "by_cublaslt": check.by_cublaslt, "other_algorithms": check.algorithms,
+        "error_over_bound": check.nearest, "seconds": round(time.monotonic() - started, 1),
+        "wrong": [f"{part}: {each}" for each in check.wrong],
     }  # fmt: skip
 
 
@@ -119,11 +120,11 @@ class Check:
         for sms in _BUDGETS:
             (stream,), granted = self._contexts.streams(sms)
             self._streams[granted] = torch.cuda.ExternalStream(stream)
-        self.wrong, self.by_cublaslt, self.nearest = list[str](), 0, 0.0
+        self.wrong, self.by_cublaslt, self.algorithms, self.nearest = list[str](), 0, 0, 0.0
         self._draw = random.Random(1)
 
     def all_of(self, pairs: Iterator[Pair]) -> int:
-        """Compute each pair's product on the whole device or a part; how many."""
+        """Compute each pair's product on the whole device or a part; how many pairs."""
         count = 0
         for a, b in pairs:
             sms = self._draw.choice((0, *self._streams))
@@ -132,7 +133,7 @@ class Check:
             product = _operator._find_product(a, b)
             if product is not None:
                 self.by_cublaslt += _operator._plan(product, sms, a.device.index) is not None
-                count += self._any_algorithm(product, a, b, sms)
+                self.algorithms += self._any_algorithm(product, a, b, sms)
         return count
 
     def _any_algorithm(self, product: Product, a: torch.Tensor, b: torch.Tensor, sms: int) -> int:

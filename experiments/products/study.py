@@ -33,6 +33,8 @@ _DEPTH, _TREES, _RATE = 8, 250, 0.12
 # Kernels near the best of their task weigh most. Those that take at most 1.5 times as long count as near, and
 # of them and of the others trees learn from these shares.
 _POWER, _NEAR, _NEAR_SHARE, _FAR_SHARE = 1.5, 1.5, 0.5, 0.12
+# Of products that are not of half precision, or not aligned, twice the share, with half as much weight again.
+_RARE_SHARE, _RARE_WEIGHT = 2.0, 1.5
 # Where a fit of the rates begins, an H100's by hand, and by what factor it may leave it.
 _FLOPS = {
     "float16": 7.3e12, "bfloat16": 7.3e12, "tfloat32": 3.6e12, "float32": 4.5e11, "float8_e4m3": 1.4e13,
@@ -140,14 +142,21 @@ class Learned:
         rows = self.measured.rows
         return rows.n.to_numpy(np.int64) << 32 | rows.k.to_numpy(np.int64)
 
+    def _is_rare(self) -> Rows:
+        """``(n,)`` whether products are of a kind of which little was measured, and much is wrong."""
+        rare = np.array([not product.is_aligned_half for product in self.measured.products])
+        found: Rows = np.repeat(rare, np.diff(self.measured.starts))
+        return found
+
     def draw(self, rows: Rows, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Draw what trees see of some rows, fewer of those far from the best; cuBLASLt's come in both ways.
 
         Returns:
             Columns, log of measured over analytic seconds, and weights.
         """
-        weights = weigh(self.measured)
-        shares = np.where(weights < _NEAR**-_POWER, _FAR_SHARE, _NEAR_SHARE)
+        weights, rare = weigh(self.measured), self._is_rare()
+        shares = np.where(weights < _NEAR**-_POWER, _FAR_SHARE, _NEAR_SHARE) * np.where(rare, _RARE_SHARE, 1)
+        weights = weights * np.where(rare, _RARE_WEIGHT, 1)
         rows = rows & (np.random.default_rng(seed).random(len(rows)) < shares)
         twice = rows & self.is_library
         known, blind = self.log_s - np.log(self.analytic_s), self.log_s - np.log(self.blind_s)
