@@ -55,4 +55,4 @@ def test_pytorchs_call_is_left_sooner_where_more_is_known() -> None:
     wide = known._replace(dtype="float32")
     assert sure_margin(known, 0.2) <= sure_margin(known, 0.5) <= sure_margin(known, 1.0)
     for each in (odd, wide):
-        assert all(sure_margin(each, share) > sure_margin(known, share) for share in (0.2, 0.5, 1.0))
+        assert all(sure_margin(each, share) >= sure_margin(known, share) for share in (0.2, 0.5, 1.0))
