@@ -16,7 +16,7 @@ from costmodel.evaluation._judge import EPS, KS, RANDOM, WHOLE_DEVICE, FewShot
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.files import write_json, write_whole
 from costmodel.report._page import TextTable
-from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, Tag
+from costmodel.tracking._items import Artifact, ChildRun, Item, Metric, Note, Parameter, Table, tell_answer
 
 if TYPE_CHECKING:
     from costmodel.report._figures import NotebookFigure
@@ -259,7 +259,8 @@ def describe_report(report: EvaluationReport) -> Iterator[Item]:
     for name in ("gap_recovered", "latency_error"):
         yield from (Metric(f"{name}/{entry['learner']}", entry[name]) for entry in summary)
     if report.best_learner:
-        yield Tag("headline", f"score_at_1/{report.best_learner}")
+        best = next(entry for entry in summary if entry["learner"] == report.best_learner)
+        yield from tell_answer("score_at_1", best["score_at_1"]["mean"], f"score_at_1/{report.best_learner}")
     tables = report.tables()
     for name, table in tables.items():
         yield Table(f"tables/{name}.csv", table)
@@ -278,7 +279,7 @@ def _learner(
     name = entry["learner"]
     yield Parameter("learner", name)
     yield Parameter("split", report.split)
-    yield Tag("headline", "score_at_1")
+    yield from tell_answer("score_at_1", entry["score_at_1"]["mean"])
     yield Metric("tasks", entry["tasks"])
     for score in _SCORES:
         runs = entry["runs"][score]

@@ -9,7 +9,7 @@ import numpy as np
 
 from costmodel.search._provenance import Provenance
 from costmodel.search._trial import Trial
-from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
+from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag, tell_answer
 from costmodel.tuning._figures import plot_curves, plot_predictions, plot_progress
 from costmodel.tuning._findings import BEST_KNOWN, WHOLE_CHOICE, Findings
 from costmodel.tuning._page import SearchReport, trials_frame, write_report
@@ -52,7 +52,7 @@ def _of_one(found: Findings) -> Iterator[Item]:
     best_so_far = np.minimum.accumulate(search.latency_s[:, 0])
     for trial, latency_s in zip(search.trials, best_so_far, strict=True):
         yield Metric("trial/best_so_far_us", 1e6 * latency_s, trial.number)
-    yield Tag("headline", "best_latency_us")
+    yield from tell_answer("best_latency_us", 1e6 * best_s)
     yield Tag("best_config_id", search.best.candidate.config.config_id)
 
 
@@ -69,7 +69,7 @@ def _of_several(found: Findings) -> Iterator[Item]:
             yield Metric("by_sms/regret", float(regret[i]), search.sms[i])
     for trial, value in zip(search.trials, search.progress(len(found.ranges)), strict=True):
         yield Metric("trial/regret_so_far", value, trial.number)
-    yield Tag("headline", "worst_regret")
+    yield from tell_answer("worst_regret", float(regret.max()))
 
 
 def describe_page(report: SearchReport) -> Iterator[Item]:

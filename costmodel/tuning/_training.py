@@ -23,7 +23,7 @@ from costmodel.evaluation._judge import judge_tasks
 from costmodel.evaluation._statistics import coverage
 from costmodel.features._extract import COLUMNS
 from costmodel.learners._registry import DEFAULT_LEARNER
-from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag
+from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag, tell_answer
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._make import make_model
 from costmodel.transfer._metadata import ModelMetadata, software_versions
@@ -202,7 +202,7 @@ def describe_training(model: Model) -> Iterator[Item]:
     yield Metric("learned/workloads", len(about.workloads))
     yield from (Metric(name, value) for name, value in about.metrics.items())
     yield Tag("devices", devices)
-    yield Tag("headline", "score_at_1")
+    yield from tell_answer("score_at_1", about.metrics.get("score_at_1", math.nan))
     yield Artifact.of_text("columns.txt", "\n".join(about.columns) + "\n")
     if tasks is not None:
         yield Table("tables/tasks.csv", tasks)

@@ -180,6 +180,16 @@ def test_reference_of_the_command_line_has_every_option_and_is_the_same_twice() 
         assert all(option in section for option in options if option != "--help")
 
 
+def test_the_start_page_lists_every_command() -> None:
+    page = (ROOT / "docs" / "index.md").read_text().replace("\\|", "|")
+    listed = re.findall(r"`costmodel ([a-z-]+)((?: [a-z|-]+)?)", page)
+    told = {(name, sub) for name, subs in listed for sub in (subs.strip().split("|") if subs else [""])}
+    groups = {names for names, _ in _cli_reference().commands() if names}
+    commands = {tuple(names) for names in groups if not any(each[:-1] == names for each in groups)}
+    missing = {names for names in commands if (names[0], names[1] if len(names) > 1 else "") not in told}
+    assert not missing
+
+
 def test_unknown_reason_is_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- test: no time -->\n\n```sh\ntrue\n```\n")

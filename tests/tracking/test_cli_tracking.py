@@ -87,6 +87,7 @@ def test_evaluation_is_a_run_with_one_below_for_each_learner(store: Path, datase
     for run in below:
         assert run.metrics["score_at_1"] == pytest.approx(summary[run.name]["score_at_1"]["mean"])
         assert top.metrics[f"score_at_1/{run.name}"] == run.metrics["score_at_1"]
+        assert min(run.metrics) == "answer/score_at_1"
     assert top.parameters["seeds"] == "0, 1"
     assert top.parameters["learners"] == "consensus, random-forest"
     assert top.parameters["shared_tasks"] == "refuse"
@@ -109,6 +110,10 @@ def test_a_model_is_logged_with_its_signature_and_predicts(store: Path, dataset:
     )
     assert run.metrics["learned/workloads"] == 2
     assert 0 < run.metrics["score_at_1"] <= 1
+    assert (min(run.metrics), run.metrics["answer/score_at_1"]) == (
+        "answer/score_at_1",
+        run.metrics["score_at_1"],
+    )
     assert {"plots/held_out.png", "tables/tasks.csv", "model/MLmodel", "model/data/mine.costmodel"} <= set(
         MlflowTracker(str(store)).files(run.run_id)
     )
@@ -148,6 +153,7 @@ def test_trials_of_a_search_are_logged_by_step(store: Path, dataset: Path) -> No
     best = [p.value for p in tracker._client.get_metric_history(run.run_id, "trial/best_so_far_us")]
     assert best == sorted(best, reverse=True)
     assert run.metrics["best_latency_us"] == best[-1] == pytest.approx(1e6 * told["best"]["latency_s"][0])
+    assert (min(run.metrics), run.metrics[min(run.metrics)]) == ("answer/best_latency_us", best[-1])
     assert run.name == f"{WORKLOAD} on 32 SMs"
     assert "report.html" in tracker.files(run.run_id)
 
@@ -193,6 +199,10 @@ def test_a_search_for_several_budgets_has_its_dispatch_table(store: Path, datase
     options = ("--learn-from", dataset, "--replay", dataset, "--learner", "ridge", "--trials", 4)
     (run,) = tracked(store, "tune", WORKLOAD, "--portfolio", 2, *options)
     assert run.metrics["worst_regret"] >= run.metrics["mean_regret"] >= 0
+    assert (min(run.metrics), run.metrics[min(run.metrics)]) == (
+        "answer/worst_regret",
+        run.metrics["worst_regret"],
+    )
     assert {f"trial/latency_us on {sms}" for sms in (8, 32, 132)} <= set(run.metrics)
     assert "dispatch.json" in MlflowTracker(str(store)).files(run.run_id)
 
