@@ -358,6 +358,16 @@ def test_proposals_of_a_folder_without_any_cannot_be_copied(tmp_path: Path) -> N
         CampaignFolder(tmp_path).copy_proposals(CampaignFolder(tmp_path / "nowhere"))
 
 
+def test_proposals_are_copied_whole_or_not_at_all(tmp_path: Path) -> None:
+    other, folder = CampaignFolder(tmp_path / "other"), CampaignFolder(tmp_path / "mine")
+    for each in (other, folder):
+        each.claim(CONFIG)
+    (other.path / "proposals" / "a.0.json").mkdir()
+    with pytest.raises(CostModelError, match=r"a\.0\.json"):
+        folder.copy_proposals(other)
+    assert not folder.has_proposals
+
+
 def test_a_folder_has_one_campaign_at_a_time(tmp_path: Path) -> None:
     def start_another(_: Sequence[Request]) -> None:
         with pytest.raises(CostModelError, match="must have one writer"):

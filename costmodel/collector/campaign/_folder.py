@@ -1,6 +1,5 @@
 """The files of a campaign, which are all that a killed run needs to go on."""
 
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -9,9 +8,11 @@ from msgspec.structs import replace
 from costmodel.collector.campaign._config import CampaignConfig
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.reading import exists, read_json
+from costmodel.reading import exists, read_bytes, read_json
 from costmodel.records._candidate import Candidate
 from costmodel.records._workload import Workload
+
+_KERNELS = "kernels of a campaign"
 
 
 class CampaignFolder:
@@ -42,8 +43,8 @@ class CampaignFolder:
         """Create the folder and write the config into it, or check that it contains the same config.
 
         A config is replaced if nothing has been drawn or measured with it yet, so that its author can fix it.
-        It is also replaced if the new config asks for fewer rounds or has another time limit; the campaign
-        then continues with the new one.
+        It is also replaced if the new config asks for more rounds, has another time limit or leaves out other
+        shapes; the campaign then continues with the new one.
 
         Raises:
             CostModelError: If the folder belongs to another campaign or cannot be created.
@@ -76,7 +77,7 @@ class CampaignFolder:
         """Copy the candidates that another campaign drew, where this one has drawn none.
 
         Raises:
-            CostModelError: If the other campaign has drawn none.
+            CostModelError: If the other campaign has drawn none, or a file of it cannot be read.
         """
         paths = sorted(other._proposals.glob("*.json"))
         if not paths:
@@ -86,7 +87,7 @@ class CampaignFolder:
             )
         for path in paths:
             if not exists(target := self._proposals / path.name):
-                shutil.copyfile(path, target)
+                write_whole(target, read_bytes(path, _KERNELS))
 
     @property
     def has_proposals(self) -> bool:
@@ -105,7 +106,7 @@ class CampaignFolder:
     def proposals(self, workload: Workload, round_: int) -> list[Candidate] | None:
         """Return the candidates of a round; None if they have not been drawn yet."""
         path = self._proposal_path(workload, round_)
-        return read_json(path, list[Candidate], "kernels of a campaign") if exists(path) else None
+        return read_json(path, list[Candidate], _KERNELS) if exists(path) else None
 
     def write_proposals(self, workload: Workload, round_: int, candidates: list[Candidate]) -> None:
         """Store the candidates of a round.

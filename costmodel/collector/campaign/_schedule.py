@@ -1,6 +1,6 @@
 """Which measurements a campaign makes of its candidates, and which of them together."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -58,7 +58,7 @@ class CampaignSchedule:
         )
         return [batch for batch in batches if batch]
 
-    def finalists(self, measured: Iterable[Measurement]) -> list[Batch]:
+    def finalists(self, measured: Sequence[Measurement]) -> list[Batch]:
         """The fastest of what was measured beside others, alone."""
         best: list[Candidate] = []
         for platform in self._platforms:
