@@ -1,13 +1,14 @@
 """Files that are written completely or not at all, and names that survive a power failure."""
 
 import errno
+import io
 import os
 import shlex
 import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -155,6 +156,17 @@ def write_json(path: Path, obj: Any) -> None:
     """
     data = msgspec.json.format(msgspec.json.encode(obj, enc_hook=_to_builtin), indent=2)
     write_whole(path, data + b"\n")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as an ``.npz`` file, whole; the same arrays give the same bytes.
+
+    Raises:
+        CostModelError: It cannot be written.
+    """
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_whole(path, buffer.getvalue())
 
 
 def check_not_open_to_all(path: Path) -> None:

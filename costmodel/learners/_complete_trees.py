@@ -1,4 +1,12 @@
-"""Boosted trees that a file holds, walked in NumPy alone."""
+"""Boosted trees that a file holds, checked and walked in NumPy alone.
+
+A tree is complete: node i has the children 2i + 1, where the column is below the threshold, and 2i + 2.
+
+Notations:
+    splits: ``(t, 2**depth - 1)`` position of the column that a node looks at.
+    thresholds: ``(t, 2**depth - 1)`` value that it compares with.
+    leaves: ``(t, 2**depth)``.
+"""
 
 from typing import Any
 
@@ -8,19 +16,23 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 
 
+def are_trees(splits: NDArray[Any], thresholds: NDArray[Any], leaves: NDArray[Any], columns: int) -> bool:
+    """Tell whether arrays are complete trees over so many columns, whose numbers are all finite."""
+    trees, nodes = splits.shape if splits.ndim == 2 else (0, -1)
+    return (
+        (splits.dtype.kind, thresholds.dtype.kind, leaves.dtype.kind) == ("u", "f", "f")
+        and (nodes + 1) & nodes == 0
+        and thresholds.shape == (trees, nodes)
+        and leaves.shape == (trees, nodes + 1)
+        and (splits.size == 0 or int(splits.max()) < columns)
+        and bool(np.isfinite(thresholds).all() and np.isfinite(leaves).all())
+    )
+
+
 def walk_trees(
     X: NDArray[Any], splits: NDArray[Any], thresholds: NDArray[Any], leaves: NDArray[Any]
 ) -> FloatArray:
-    """Return the sum of each row's leaves, ``(n,)``.
-
-    A tree is complete: node i has the children 2i + 1, where the column is below the threshold, and 2i + 2.
-
-    Args:
-        X: ``(n, c)``.
-        splits: ``(t, 2**depth - 1)`` position of the column that a node looks at.
-        thresholds: Value that it compares with, likewise.
-        leaves: ``(t, 2**depth)``.
-    """
+    """Return the sum of each row's leaves, ``(n,)``, of ``(n, c)`` columns."""
     trees, nodes = splits.shape
     rows, columns = X.shape
     values, thresholds, splits = X.ravel(), thresholds.ravel(), splits.ravel().astype(np.intp)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import replacing
-from costmodel.learners._complete_trees import walk_trees
+from costmodel.files import write_arrays
+from costmodel.learners._complete_trees import are_trees, walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_product
@@ -62,19 +62,14 @@ class ProductModel:
         Raises:
             CostModelError: They do not.
         """
-        count, (trees, nodes) = len(self.devices), self.splits.shape
+        count = len(self.devices)
         fits = (
             self.sms.shape == (count,)
             and self.rates.shape == (count, len(OPERAND_BYTES), len(Rates._fields))
-            and self.thresholds.shape == (trees, nodes)
-            and self.leaves.shape == (trees, nodes + 1)
-            and (nodes + 1) & nodes == 0
-            and self.splits.dtype.kind == "u"
-            and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
+            and are_trees(self.splits, self.thresholds, self.leaves, len(COLUMNS))
             and self.spread.shape == (len(KIND_PLACES), 2)
         )
-        numbers = self.rates, self.thresholds, self.leaves, self.spread
-        if not fits or not all(np.isfinite(each).all() for each in numbers):
+        if not fits or not all(np.isfinite(each).all() for each in (self.rates, self.spread)):
             raise CostModelError(
                 f"The arrays of a model of products must fit one another, but do not. {_MAKE_IT}"
             )
@@ -93,8 +88,7 @@ class ProductModel:
 
     def save(self, path: Path) -> None:
         """Write the model to a file; the same arrays give the same bytes."""
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def place_of(self, device: str) -> int:
         """Position of a device, by its name as drivers or people write it.

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import replacing
-from costmodel.learners._complete_trees import walk_trees
+from costmodel.files import write_arrays
+from costmodel.learners._complete_trees import are_trees, walk_trees
 from costmodel.reading import read_arrays, refusing
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
@@ -53,18 +53,12 @@ class RowModel:
         Raises:
             CostModelError: They do not.
         """
-        trees, nodes = self.splits.shape if self.splits.ndim == 2 else (0, 0)
         fits = (
-            self.thresholds.shape == (trees, nodes)
-            and self.leaves.shape == (trees, nodes + 1)
-            and (nodes + 1) & nodes == 0
-            and self.splits.dtype.kind == "u"
-            and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
+            are_trees(self.splits, self.thresholds, self.leaves, len(COLUMNS))
             and self.margins.shape == self.kinds.shape
             and self.spread.shape == (2,)
         )
-        numbers = self.thresholds, self.leaves, self.margins, self.spread
-        if not fits or not all(np.isfinite(each).all() for each in numbers):
+        if not fits or not all(np.isfinite(each).all() for each in (self.margins, self.spread)):
             raise CostModelError(f"The arrays of a model of rows must fit one another, but do not. {_REMEDY}")
 
     @classmethod
@@ -81,8 +75,7 @@ class RowModel:
 
     def save(self, path: Path) -> None:
         """Write the model to a file; the same arrays give the same bytes."""
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def knows(self, kernel: Kernel, device: Device) -> bool:
         """Whether it learned kernels of this kind on GPUs of this architecture."""

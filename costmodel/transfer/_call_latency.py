@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import replacing
+from costmodel.files import write_arrays
 from costmodel.learners._complete_trees import walk_trees
 from costmodel.reading import read_arrays
 from costmodel.records._hypothetical import HypotheticalDevice
@@ -342,8 +342,7 @@ def save_call_models(models: dict[str, CallModel], path: Path) -> None:
         for kind, model in models.items()
         for field in fields(CallModel)
     }
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+    write_arrays(path, arrays)
 
 
 def load_call_models(path: Path = SHIPPED) -> dict[str, CallModel]:

@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.features._ir import READ_COLUMNS, compute_least_seconds, extract_read
-from costmodel.files import replacing
+from costmodel.files import write_arrays
 from costmodel.kernels._read_facts import ReadFacts
-from costmodel.learners._complete_trees import walk_trees
+from costmodel.learners._complete_trees import are_trees, walk_trees
 from costmodel.reading import read_arrays
 from costmodel.records._platform import Platform
 
 SHIPPED = Path(__file__).with_name("read_ranker.npz")
-_ARRAYS = {"columns": "U", "splits": "u", "thresholds": "f", "leaves": "f"}  # kinds of elements, as NumPy's
+_ARRAYS = ("columns", "splits", "thresholds", "leaves")
 _MOST_DEPTH = 12
 _LARGEST = 6e4  # that a float16 holds, nearly
 # Half of an interval, in log latency, over ``doubt``: what covers nine in ten configs relative to their mean,
@@ -60,23 +60,16 @@ class ReadRanker:
         Raises:
             CostModelError: They are not, or look at columns that this version does not compute.
         """
-        trees, nodes = self.splits.shape if self.splits.ndim == 2 else (0, 0)
-        depth = nodes.bit_length()
         fits = (
-            trees > 0
-            and 0 < depth <= _MOST_DEPTH
-            and nodes == 2**depth - 1
-            and self.thresholds.shape == (trees, nodes)
-            and self.leaves.shape == (trees, nodes + 1)
-            and self.columns.ndim == 1
-            and all(getattr(self, name).dtype.kind == kind for name, kind in _ARRAYS.items())
+            (self.columns.ndim, self.columns.dtype.kind) == (1, "U")
+            and are_trees(self.splits, self.thresholds, self.leaves, len(self.columns))
+            and self.splits.size > 0
+            and self.splits.shape[1] < 2**_MOST_DEPTH
         )
-        if not fits or self.splits.max() >= len(self.columns):
+        if not fits:
             raise CostModelError(
-                "The arrays of a ranker must be complete trees over its columns, but are not."
+                "The arrays of a ranker must be complete, finite trees over its columns, but are not."
             )
-        if not (np.isfinite(self.thresholds).all() and np.isfinite(self.leaves).all()):
-            raise CostModelError("Thresholds and leaves of a ranker must be finite, but some are not.")
         if unknown := set(self.columns.tolist()) - {each.name for each in READ_COLUMNS}:
             raise CostModelError(
                 f"Columns of a ranker must be of group ir, but these are not: {sorted(unknown)[:3]}. Train "
@@ -95,8 +88,7 @@ class ReadRanker:
 
     def save(self, path: Path) -> None:
         """Write the ranker to a file; the same trees give the same bytes."""
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in _ARRAYS})
+        write_arrays(path, {name: getattr(self, name) for name in _ARRAYS})
 
     def predict(self, facts: Sequence[ReadFacts | None], platform: Platform) -> FloatArray:
         """Return the log of each config's latency over their geometric mean, as expected; lower is better.
