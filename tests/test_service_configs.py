@@ -9,8 +9,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import postgres
 import pytest
@@ -20,7 +22,7 @@ from service import free_port
 
 from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
-from costmodel.service import DaskEngine, JobStore, open_engine
+from costmodel.service import DaskEngine, JobFile, JobStore, open_engine
 
 yaml = pytest.importorskip("yaml")
 distributed = pytest.importorskip("distributed")
@@ -173,3 +175,41 @@ def test_a_builder_with_a_certificate_of_another_authority_gets_no_job(
         while not engine.workers():
             time.sleep(0.1)
         assert len(engine.workers()) == 1
+
+
+@pytest.mark.tvm
+@pytest.mark.faults
+def test_the_services_of_the_file_do_a_job_together(
+    database: tuple[str, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is started by its own command: with other ports and folders, and a CPU in the place of the GPU."""
+    pytest.importorskip("tvm")
+    pytest.importorskip("prometheus_client")
+    url, own, _ = database
+    ports = {"8786": str(free_port()), "9100": str(free_port()), "127.0.0.1:8787": "127.0.0.1:0"}
+    for name, value in COMPOSE["services"]["gpu-worker"]["environment"].items():
+        monkeypatch.setenv(name, value.replace("/etc/costmodel", str(own)))
+
+    def command_of(service: str) -> list[str]:
+        said = " ".join(line_of(service)).replace("--runner cuda", "--runner cpu")
+        for there, here in {**ports, "/records": str(tmp_path / "records")}.items():
+            said = said.replace(there, here)
+        program, *words = re.sub(r"postgresql://\S+", url, said).split()
+        own_options = ["--no-nanny"] if service == "builder" else []
+        return [sys.executable, "-m", program, *words, *own_options]
+
+    store = JobStore(url)
+    job = JobFile(workloads=("matmul-m16-n16-k16",), sms=(1,), trials=2, runner="cpu").job()
+    id_ = store.submit(job, submitter="tests")
+    with ExitStack() as started:
+        for service in ("scheduler", "builder", "gpu-worker", "metrics"):
+            process = subprocess.Popen(command_of(service), cwd=tmp_path, stderr=subprocess.DEVNULL)
+            started.callback(process.wait)
+            started.callback(process.kill)
+        while store.show(id_).state in ("waiting", "running"):
+            time.sleep(0.5)
+        with urlopen(f"http://127.0.0.1:{ports['9100']}/metrics") as page:
+            told = page.read().decode()
+    assert store.show(id_).state == "done"
+    assert store.show(id_).trials == 2
+    assert re.search(r'costmodel_jobs\{state="done"\} 1.0', told)
