@@ -17,7 +17,7 @@ from costmodel.files import write_whole
 from costmodel.service._builder_pool import BuilderPool
 from costmodel.service._building import Building
 
-STAGE_S = 0.05
+STAGE_S = 0.2
 _AT_ONCE = 4  # stages that a client waits for
 
 
