@@ -107,8 +107,7 @@ def capacity(
     - `costmodel capacity h100 --builders 15 --jobs 4 --at-once 1`
     - `costmodel capacity times.json --campaign --plot out/capacity.png`
     """
-    from costmodel.service._capacity_picture import plot_throughput
-    from costmodel.service._simulate import simulate_grid
+    from costmodel.service._simulate import plot_throughput, simulate_grid
     from costmodel.service._stage_times import CampaignWork, TuneWork, load_times
 
     known = load_times(times)

@@ -297,7 +297,7 @@ def builders(
     - `costmodel jobs builders --at unix:///tmp/builders.sock --count 12 --store out/jobs.db`
     """
     from costmodel.kernels._sources import SOURCES
-    from costmodel.service._work import serve_builders
+    from costmodel.service._building import serve_builders
 
     with resumable():
         opened = None if store is None else _opened(store)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from itertools import product
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 from numpy.random import default_rng
@@ -15,8 +15,10 @@ from costmodel.service._stage_times import StageTimes
 if TYPE_CHECKING:
     from simpy import Resource
 
+    from costmodel.report._figures import NotebookFigure
     from costmodel.service._machines import Machines, Process
     from costmodel.service._stage_times import CampaignWork, TuneWork
+
 
 _JOBS = "jobs"
 # A part that is taken for less than this share of the time is not what holds up the rest.
@@ -174,3 +176,42 @@ def _told(machines: "Machines", kernels: int, lanes: int) -> Simulated:
 def _check_positive(**numbers: int) -> None:
     for name, number in numbers.items():
         check_whole(name, number, 1)
+
+
+_MARKERS = {"builders": "o", "GPUs": "s", "engine": "^", "jobs": "x"}
+
+
+def plot_throughput(found: Sequence[Simulated], title: str = "") -> "NotebookFigure":
+    """Plot kernels per hour over builders; markers show the bottleneck.
+
+    Args:
+        found: Simulations, as returned by ``simulate_grid``.
+        title: Title of the plot.
+    """
+    from matplotlib.lines import Line2D
+
+    from costmodel.report._figures import NotebookFigure
+
+    figure = NotebookFigure(figsize=(7.5, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for gpus, line in groupby(found, key=lambda one: one.gpus):
+        points = list(line)
+        rates = [one.kernels_per_hour for one in points]
+        builders = [one.builders for one in points]
+        (drawn,) = axes.plot(builders, rates, linewidth=1.2, label=f"{gpus} GPU{'s' if gpus > 1 else ''}")
+        for x, y, one in zip(builders, rates, points, strict=True):
+            axes.plot(x, y, marker=_MARKERS[one.limit], color=drawn.get_color(), markersize=5)
+    axes.set(
+        xscale="log", yscale="log", xlabel="builder cores", ylabel="kernels measured an hour", title=title
+    )
+    axes.grid(which="both", alpha=0.2)
+    lines = axes.legend(loc="upper left", frameon=False)
+    axes.add_artist(lines)
+    limits = {one.limit for one in found}
+    handles = [
+        Line2D([], [], linestyle="", marker=marker, color="0.3", label=name)
+        for name, marker in _MARKERS.items()
+        if name in limits
+    ]
+    axes.legend(handles=handles, title="held up by", loc="lower right", frameon=False)
+    return figure

@@ -2,41 +2,34 @@
 
 import errno
 import math
-import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
-from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector._meter import METER, MeteredStage
 from costmodel.collector.campaign._folder import CampaignFolder
-from costmodel.collector.runners._device_runner import default_builders
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.files import check_not_open_to_all
-from costmodel.kernels._sources import SOURCES, builder_modules
-from costmodel.liveness import HeldFolder, renewing
+from costmodel.liveness import renewing
 from costmodel.reading import exists, is_folder
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
-from costmodel.service._builder_pool import BuilderPool, parse_socket
+from costmodel.service._building import Building
 from costmodel.service._database import explain_failure
 from costmodel.service._job import CampaignTask, Job, TuneTask
 from costmodel.service._leases import LEASE_S, Lease, LeaseLostError
-from costmodel.service._open_engine import open_engine
 from costmodel.service._status import Answer
 from costmodel.service._store import JobStore, TaskProgress
 from costmodel.service._usage import Capacity, reporting
 from costmodel.tuning._collect import collect
-from costmodel.tuning._places import Cpu, Gpu, KeptRunner, Place, Replay
+from costmodel.tuning._places import Cpu, Gpu, Place, Replay
 from costmodel.tuning._request import Prior, SearchSettings
 from costmodel.tuning._tune import tune
 
@@ -45,8 +38,6 @@ _LOOK_EVERY_S = 2.0
 _RENEWALS = 4
 # Where measurements take less, the store hears of some.
 _TELL_EVERY_S = 0.5
-# A scheduler that was lost is started again within this time, by whoever looks after it.
-_BACK_S = 300.0
 # What this worker lacks, and another may have.
 _LACKING = (DeviceUnavailableError, MissingExtraError, EngineLostError, OperationalError, InterfaceError)
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -141,7 +132,7 @@ class _Means:
     """
 
     records: Path
-    building: "Building"
+    building: Building
     lanes: bool
     campaigns: Path | None
 
@@ -313,63 +304,6 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
         yield tell
 
 
-class Building:
-    """What builds kernels for a worker and what measures them, kept from one task to the next.
-
-    Attributes:
-        kept: The runner of its device, which has processes of its own.
-
-    Args:
-        engine: An engine, which stays open; or the address of one, which is opened, and closed in the end; or
-            None for processes here, which start with the first task that builds.
-
-    Raises:
-        CostModelError: There is no engine at the address.
-    """
-
-    def __init__(self, engine: Engine | str | None) -> None:
-        self._asked = engine
-        self._opened = open_engine(engine) if isinstance(engine, str) else None
-        self._folder: HeldFolder | None = None
-        self.kept = KeptRunner()
-
-    def engine(self) -> Engine:
-        """What builds now."""
-        if isinstance(self._asked, Engine):
-            return self._asked
-        if self._opened is None:
-            self._folder = HeldFolder("costmodel-builds-")
-            self._opened = LocalEngine(default_builders(1), self._folder.path)
-        return self._opened
-
-    def reopen(self, error: EngineLostError) -> None:
-        """Wait until an engine that was lost is there again.
-
-        Raises:
-            EngineLostError: It was not opened here.
-            CostModelError: It does not come back.
-        """
-        if not isinstance(self._asked, str):
-            raise error
-        self.close()
-        self._opened = open_engine(self._asked, connect_timeout_s=_BACK_S)
-
-    def rest(self) -> None:
-        """End processes here, which take memory, until there is something to do again."""
-        self.kept.close()
-        if self._asked is None:
-            self.close()
-
-    def close(self) -> None:
-        """Close the runner, and an engine that was opened here. May be called twice."""
-        self.kept.close()
-        if self._opened:
-            self._opened.close()
-        if self._folder:
-            self._folder.delete()
-        self._opened = self._folder = None
-
-
 def lacks_means(error: BaseException | None) -> bool:
     """Tell whether another worker may do what this one fails at.
 
@@ -383,49 +317,3 @@ def lacks_means(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def serve_builders(
-    address: str,
-    count: int | None,
-    store: JobStore | None,
-    tell: Callable[[str], None],
-    sources: Sequence[str] = SOURCES,
-) -> None:
-    """Let this machine's workers build on processes of this one, until it is interrupted or terminated.
-
-    From then on this process sees no GPU.
-
-    Args:
-        address: Such as ``unix:///tmp/builders.sock``.
-        count: Number of processes. Default: one per hardware thread.
-        store: Is told how busy they are; None for no store.
-        tell: Called with what is there for the workers.
-        sources: Names of the kernel sources whose compilers are imported beforehand. The others work, too.
-
-    Raises:
-        CostModelError: If the address is none, another pool has it, or there is no source of a name.
-    """
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no compiler that is imported opens a GPU
-    path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
-    with ExitStack() as opened:
-        opened.callback(folder.delete)
-        pool = BuilderPool(path, opened.enter_context(_open_builders(count, folder.path, sources)))
-        opened.callback(pool.close)
-        if store:
-            opened.enter_context(reporting(partial(_report, store, pool)))
-        tell(f"Builders: {pool.places} at {address}")
-        threading.Event().wait()
-
-
-def _open_builders(count: int | None, folder: Path, sources: Sequence[str]) -> LocalEngine:
-    """Processes forked from one that has imported the compilers of these kernel sources.
-
-    So the imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
-    """
-    ours = "costmodel.service._builder_pool", "costmodel.collector._builders"
-    return LocalEngine(count, folder, modules=(*ours, *builder_modules(sources)))
-
-
-def _report(store: JobStore, pool: BuilderPool) -> None:
-    store.report_usage({pool.stage: Capacity(pool.places, pool.waiting)})

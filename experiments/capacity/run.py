@@ -13,8 +13,7 @@ import numpy as np
 from costmodel.files import write_json
 from costmodel.report._figures import save_figure
 from costmodel.service import TuneWork, load_times, simulate
-from costmodel.service._capacity_picture import plot_throughput
-from costmodel.service._simulate import Simulated, enough_builders, simulate_grid
+from costmodel.service._simulate import Simulated, enough_builders, plot_throughput, simulate_grid
 from costmodel.service._stage_times import CampaignWork, StageTimes
 
 sys.path.append(str(Path(__file__).parents[1]))

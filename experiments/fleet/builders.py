@@ -21,7 +21,7 @@ from costmodel.kernels._sources import SOURCES
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
 from costmodel.service._builder_pool import run_call
-from costmodel.service._work import _open_builders
+from costmodel.service._building import _open_builders
 
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import say

@@ -6,7 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from costmodel.service import JobStore, work
-from costmodel.service._work import Slice, serve_builders
+from costmodel.service._building import serve_builders
+from costmodel.service._work import Slice
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 from costmodel.collector import EngineLostError
 from costmodel.service import open_engine
 from costmodel.service._builder_pool import BuilderPool
-from costmodel.service._work import Building
+from costmodel.service._building import Building
 
 pytestmark = pytest.mark.white_box
 

@@ -117,7 +117,7 @@ def test_one_pool_of_builders_serves_all_slices(tmp_path, monkeypatch):
         opened.append(LocalEngine(*settings))
         return opened[-1]
 
-    monkeypatch.setattr("costmodel.service._work.LocalEngine", engine)
+    monkeypatch.setattr("costmodel.service._building.LocalEngine", engine)
     store = JobStore(str(tmp_path / "jobs.db"))
     job = JobFile(workloads=("matmul-m32-n32-k32",), sms=(1,), trials=2, slice=1, runner="cpu")
     id_ = store.submit(job.job())
