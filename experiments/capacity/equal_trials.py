@@ -13,7 +13,7 @@ from costmodel.tuning import Replay, SearchSettings
 
 DATASET, SMS, TRIALS, SEED = "sm-budgets", 32, 64, 0
 IN_FLIGHT = 14  # as with 13 builders
-ARMS = {"old": (7, 2), "new": (7, 4)}  # kernels in a batch, and batches in flight
+ARMS = {"14 in flight": (7, 2), "28 in flight": (7, 4)}  # kernels in a batch, and batches
 AFTER = (8, 14, 16, 24, 32, 48, 64)
 
 
@@ -32,7 +32,7 @@ def main() -> None:
     rows = []
     for workload, device, count in pools(args.kernels):
         found = {name: best_so_far(workload, device, batches) for name, batches in ARMS.items()}
-        rows.append({"w": workload, "n": count, "seed": SEED, **found})
+        rows.append({"workload": workload, "kernels": count, **found})
         print(workload, flush=True)
         if args.json:
             write_json(args.json, rows)
@@ -40,7 +40,7 @@ def main() -> None:
     for name in ARMS:
         ratios = [[row[name][k - 1] / min(row[arm][-1] for arm in ARMS) for k in AFTER] for row in rows]
         cells = " | ".join(f"{ratio:.4f}" for ratio in np.exp(np.mean(np.log(ratios), axis=0)))
-        print(f"| {ARMS[name][1]} batches in flight | {cells} |")
+        print(f"| {name} | {cells} |")
 
 
 def pools(least: int) -> list[tuple[str, str, int]]:

@@ -1,4 +1,4 @@
-"""What builders do while they, their pool or scheduler, and those who wait for them are killed: see README.md.
+"""What builders do while they, their pool or scheduler, or those who wait for them are killed: see README.
 
 A client does a worker's part of it: it asks through ``Building`` for stages, and keeps what it is told.
 """
