@@ -23,6 +23,7 @@ from costmodel import integrations
 ROOT = Path(__file__).parents[1]
 DATASETS = ("h100-sm-budgets", "sm-budgets")
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)")
+CELL = re.compile("<td.*?</td>", re.DOTALL)
 FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
@@ -121,6 +122,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Point links to the repository at the site."""
     source = _source_of(page.file.src_uri)
     return outside_fences(markdown, lambda text: LINK.sub(lambda link: _site_link(link, source, page), text))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show ``|`` in code of tables, where Markdown needs a backslash before it, which Python-Markdown keeps."""
+    return CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
 
 
 def outside_fences(markdown: str, change: Any) -> str:
