@@ -24,7 +24,7 @@ TESTS := test hunt test-faults test-rehearsals test-notebooks test-docs test-ker
 # When tests run in parallel, BLAS threads wait for each other: commands take 10 to 30% more processor time.
 $(TESTS): export OMP_NUM_THREADS := 1
 
-.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-kernel-tuner test-torch test-inductor test-triton test-ray docs check fuzz mutation reproduce release-check
+.PHONY: help tune service-demo test hunt test-faults test-rehearsals test-notebooks test-docs test-fresh test-kernel-tuner test-torch test-inductor test-triton test-ray docs check fuzz mutation reproduce release-check
 .DELETE_ON_ERROR:
 
 help: ## List the targets
@@ -75,6 +75,9 @@ docs: .venv/docs.stamp ## Build the documentation into out/site
 
 test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/ (ten minutes)
 	$(BIN)/python -m pytest -n auto tests/docs -m docs
+
+test-fresh: .venv/docs.stamp ## Run the blocks of PAGES (default: all) from new environments with what each page says to install
+	$(BIN)/python tests/docs/fresh.py $(PAGES)
 
 check: .venv/dev.stamp ## Check style, format, types and import direction
 	$(BIN)/ruff check
