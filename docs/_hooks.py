@@ -125,7 +125,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Show ``|`` in code of tables, where Markdown needs a backslash before it, which Python-Markdown keeps."""
+    """Show ``|`` in code of tables without the backslash that it needs and Python-Markdown keeps."""
     return CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
 
 

@@ -1,6 +1,6 @@
-"""Runs the blocks of pages as their readers do: in a new environment that holds what the page says to install.
+"""Runs the blocks of pages as a reader does: in a new environment with what the page says to install.
 
-``python tests/docs/fresh.py README.md docs/how-to/track.md``, or without names every page that has blocks to run.
+``python tests/docs/fresh.py README.md docs/how-to/track.md``, or without names every page with blocks.
 Pages with the same extras share an environment. Exits with 1 if a block of any fails.
 """
 
