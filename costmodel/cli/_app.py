@@ -16,39 +16,31 @@ from costmodel.errors import CostModelError
 from costmodel.printable import make_printable
 from costmodel.version import __version__
 
-# Name: (where the function or sub-application is, first line of its help).
+# By name, in the order of the help: where the function or sub-application is, first line of its help.
 COMMANDS = {
-    "workloads": (
-        "costmodel.cli.workloads:app",
-        "List the workloads of well-known networks, extract workloads from networks, or draw similar ones.",
+    "tune": (
+        "costmodel.cli.tune:tune",
+        "Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.",
     ),
     "kernels": (
         "costmodel.cli.kernels:app",
         "List the available kernels, or check a CUDA or Triton kernel of your own.",
     ),
-    "collect": (
-        "costmodel.cli.collect:app",
-        "Measure the kernels of a campaign at each of its SM budgets.",
+    "plan": (
+        "costmodel.cli.plan:plan",
+        "Show how long a model takes, estimate the effect of changes, and rank the kernels to tune next.",
     ),
-    "devices": (
-        "costmodel.cli.devices:app",
-        "List the known GPUs, or show the peak rates of a GPU or of part of its SMs.",
-    ),
-    "records": (
-        "costmodel.cli.records:app",
-        "Carry measurements from one record store to another, or forget some, so that they are made again.",
-    ),
-    "dataset": (
-        "costmodel.cli.dataset:app",
-        "Build a dataset from record stores or files of other programs; check, describe, split or export it.",
-    ),
-    "train": (
-        "costmodel.cli.train:train",
-        "Train a model on a dataset and save it to one file, without pickle.",
+    "serve-tables": (
+        "costmodel.cli.serve_tables:app",
+        "Write the tables of a model for a GPU, without that GPU or with timings of it, or check tables.",
     ),
     "model": (
         "costmodel.cli.model:app",
         "Describe a trained model, or use it to rank the kernels of a workload.",
+    ),
+    "train": (
+        "costmodel.cli.train:train",
+        "Train a model on a dataset and save it to one file, without pickle.",
     ),
     "evaluate": (
         "costmodel.cli.evaluate:evaluate",
@@ -58,13 +50,17 @@ COMMANDS = {
         "costmodel.cli.bench:app",
         "Compare cost models on questions that none has seen, write these as files, and check submissions.",
     ),
-    "tune": (
-        "costmodel.cli.tune:tune",
-        "Find the fastest kernel for a given number of SMs, measuring only a shortlist of candidates.",
+    "collect": (
+        "costmodel.cli.collect:app",
+        "Measure the kernels of a campaign at each of its SM budgets.",
     ),
-    "serve-tables": (
-        "costmodel.cli.serve_tables:app",
-        "Write the tables of a model for a GPU, without that GPU or with timings of it, or check tables.",
+    "dataset": (
+        "costmodel.cli.dataset:app",
+        "Build a dataset from record stores or files of other programs; check, describe, split or export it.",
+    ),
+    "records": (
+        "costmodel.cli.records:app",
+        "Carry measurements from one record store to another, or forget some, so that they are made again.",
     ),
     "jobs": (
         "costmodel.cli.jobs:app",
@@ -74,13 +70,17 @@ COMMANDS = {
         "costmodel.cli.capacity:capacity",
         "Simulate tuning with more builders and more GPUs, from measured times.",
     ),
-    "plan": (
-        "costmodel.cli.plan:plan",
-        "Show how long a model takes, estimate the effect of changes, and rank the kernels to tune next.",
-    ),
     "place": (
         "costmodel.cli.place:place",
         "Place the layers of a model on accelerators, on slices of their SMs, and on CPUs.",
+    ),
+    "workloads": (
+        "costmodel.cli.workloads:app",
+        "List the workloads of well-known networks, extract workloads from networks, or draw similar ones.",
+    ),
+    "devices": (
+        "costmodel.cli.devices:app",
+        "List the known GPUs, or show the peak rates of a GPU or of part of its SMs.",
     ),
     "experiments": (
         "costmodel.cli.experiments:app",
@@ -159,7 +159,13 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A cost model for kernel autotuning on shared GPUs that ranks kernels for a given number of SMs."""
+    """A cost model for kernel autotuning on shared GPUs that ranks kernels for a given number of SMs.
+
+    Examples:
+    - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
+    - `costmodel kernels check my_kernel.py --device H100` orders the configs of a program's Triton kernels.
+    - `costmodel plan trace.json.gz --what-if graphs` tells what a change of a recorded model would bring.
+    """
     fit_console()
 
 
