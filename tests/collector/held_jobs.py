@@ -5,8 +5,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from costmodel.collector.device._device import open_device, time_job
+from costmodel.collector.device._device import find_wrong, open_device, prepare_job, time_job
 from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, TimedKernels
+from costmodel.collector.device._timing import Timed
+from costmodel.liveness import WHOLE, SmLedger
 
 _LONGER_S = 0.3
 _PATIENCE_S = 240.0  # of the 300 that a job of these tests has
@@ -38,6 +40,24 @@ def time_when_two_are_here(folder: Path, setup: DeviceSetup, job: KernelJob) -> 
             raise KernelFaultError("nobody else came")
         time.sleep(0.01)
     return time_job(setup, job)
+
+
+def take_and_prepare(setup: DeviceSetup, job: KernelJob) -> None:
+    """Prepare a job with the device taken, as another process would measure meanwhile."""
+    with SmLedger(open_device(setup).physical_device).taken(WHOLE):
+        prepare_job(setup, job)
+
+
+def take_and_find_wrong(setup: DeviceSetup, job: KernelJob) -> dict[str, Timed]:
+    """Compare outputs with the device taken, as another process would measure meanwhile."""
+    with SmLedger(open_device(setup).physical_device).taken(WHOLE):
+        return find_wrong(setup, job)
+
+
+def find_wrong_too_late(setup: DeviceSetup, job: KernelJob) -> dict[str, Timed]:
+    """Compare outputs that are not there any more, as in a process that took the place of another."""
+    find_wrong(setup, job)
+    return find_wrong(setup, job)
 
 
 def fault_on_lanes(setup: DeviceSetup, job: KernelJob) -> TimedKernels:

@@ -79,6 +79,23 @@ def test_processes_take_turns_on_a_device(kernels, candidates, tmp_path: Path) -
     assert all(end <= begin for (_, end), (begin, _) in pairwise(times))
 
 
+def test_a_device_is_another_ones_while_a_process_makes_inputs_and_compares_outputs(
+    kernels, candidates
+) -> None:
+    jobs = DeviceJobs(prepare=held_jobs.take_and_prepare, find_wrong=held_jobs.take_and_find_wrong)
+    with CpuRunner(kernels=kernels, build_workers=1, run_timeout_s=30.0, device_jobs=jobs) as runner:
+        measured = runner.measure(candidates[:1], runner.platform(1))
+    assert [m.outcome for m in measured] == [Outcome.OK]
+
+
+def test_a_kernel_whose_outputs_are_gone_does_not_count_as_right(kernels, candidates) -> None:
+    jobs = DeviceJobs(find_wrong=held_jobs.find_wrong_too_late)
+    with CpuRunner(kernels=kernels, build_workers=1, device_jobs=jobs) as runner:
+        (measured,) = runner.measure(candidates[:1], runner.platform(1))
+    assert measured.outcome is Outcome.LAUNCH_ERROR
+    assert "the process that ran it is gone" in measured.error
+
+
 @pytest.fixture
 def own_ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test takes turns: one that wants the whole device would stand between two lanes."""

@@ -45,9 +45,19 @@ def grant(setup: DeviceSetup, sms: int) -> int:
     return open_device(setup).grant(sms)
 
 
+def prepare_job(setup: DeviceSetup, job: KernelJob) -> None:
+    """Make what kernels read; see ``DeviceWorker.prepare``."""
+    open_device(setup).prepare(job)
+
+
 def time_job(setup: DeviceSetup, job: KernelJob) -> TimedKernels:
     """Time kernels; see ``DeviceWorker.time``."""
     return open_device(setup).time(job)
+
+
+def find_wrong(setup: DeviceSetup, job: KernelJob) -> dict[str, Timed]:
+    """Say which of the kernels that were timed are wrong; see ``DeviceWorker.find_wrong``."""
+    return open_device(setup).find_wrong(job)
 
 
 def time_module(setup: DeviceSetup, job: ModuleJob) -> Timed:

@@ -60,6 +60,7 @@ class DeviceWorker:
         self._kept = KeptData()
         self._random: tuple[tuple[ArrayArgument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
+        self._written: tuple[Any, dict[str, list[Any]]] = None, {}
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The device model, and the versions that can change its latencies."""
@@ -89,29 +90,60 @@ class DeviceWorker:
         """
         raise NotImplementedError
 
+    def prepare(self, job: KernelJob) -> None:
+        """Make on the host what the kernels of a job read; the device may be another's meanwhile.
+
+        Raises:
+            KernelFaultError: It cannot be made.
+        """
+        try:
+            self.use_runtime(job.source.artifact)
+            self._prepare(job)
+        except Exception as error:  # noqa: BLE001 (it is the outcome of the kernels)
+            raise KernelFaultError(last_line(error)) from None
+
     def time(self, job: KernelJob) -> TimedKernels:
-        """Time the kernels of a job, each after a check of its output on the most SMs that the job names.
+        """Time the kernels of a job, each after a run whose outputs are kept for ``find_wrong``.
 
         Raises:
             KernelFaultError: A kernel fails.
         """
-        self.lane = job.lane
+        self.lane, outputs = job.lane, dict[str, list[Any]]()
+        self._written = job.libraries, outputs
         try:
             self.use_runtime(job.source.artifact)
             self.enter(max(job.libraries))
             self._prepare(job)
             paths = {_id_of(path): path for libraries in job.libraries.values() for path in libraries}
             kernels = {id_: self.runtime.load(path) for id_, path in paths.items()}
-            checked = {id_: self._checked(kernel) for id_, kernel in kernels.items()}
-            right = {id_: kernel for id_, kernel in kernels.items() if checked[id_] is None}
-            wrong = {id_: found for id_, found in checked.items() if found is not None}
+            ran = {id_: self._run(kernel) for id_, kernel in kernels.items()}
+            refused = {id_: found for id_, found in ran.items() if isinstance(found, Timed)}
+            outputs |= {id_: found for id_, found in ran.items() if not isinstance(found, Timed)}
+            runs = {id_: kernel for id_, kernel in kernels.items() if id_ in outputs}
             return {
-                sms: self._time_on(sms, job, right) | _of(job.libraries[sms], wrong) for sms in job.libraries
+                sms: self._time_on(sms, job, runs) | _of(job.libraries[sms], refused) for sms in job.libraries
             }
         except Exception as error:  # noqa: BLE001 (whatever a kernel does is an outcome)
             raise KernelFaultError(last_line(error)) from None
         finally:
             self.lane = None
+
+    def find_wrong(self, job: KernelJob) -> dict[str, Timed]:
+        """Compare what the kernels of the job timed last have written, by candidate id, those that are wrong.
+
+        The host compares, so that the device may be another's meanwhile.
+
+        Raises:
+            KernelFaultError: Another job was timed last, or none.
+        """
+        (timed, outputs), self._written = self._written, (None, {})
+        if timed != job.libraries:
+            raise KernelFaultError("the process that ran it is gone, and what it wrote with it")
+        wrong = Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
+        try:
+            return {id_: wrong for id_, each in outputs.items() if not self.data.are_right(each)}
+        except Exception as error:  # noqa: BLE001 (it is the outcome of the kernels)
+            raise KernelFaultError(last_line(error)) from None
 
     def time_module(self, job: ModuleJob) -> Timed:
         """Time one module of any kind, whose output nobody checks.
@@ -153,7 +185,7 @@ class DeviceWorker:
         raise NotImplementedError
 
     def _prepare(self, job: KernelJob) -> None:
-        """Put the workload's arguments on the device."""
+        """Make the workload's arguments and read the right outputs, unless they are kept."""
         self.data = self._kept.get(
             job.source.name,
             job.workload,
@@ -167,8 +199,8 @@ class DeviceWorker:
             self._random = arguments, self.runtime.random_arrays(arguments)
         return self._random[1]
 
-    def _checked(self, kernel: Kernel) -> Timed | None:
-        """Why a kernel must not be timed; None where it computes the right outputs.
+    def _run(self, kernel: Kernel) -> Timed | list[Any]:
+        """Run a kernel once: what it wrote, or why it must not be timed.
 
         A library may refuse a config before it touches the device.
         """
@@ -179,13 +211,11 @@ class DeviceWorker:
         except InvalidConfigError as error:
             return Timed(Outcome.INVALID_CONFIG, board=self.board, error=str(error))
         self.synchronize()
-        if self.data.is_right(result):
-            return None
-        return Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
+        return self.data.written(result)
 
-    def _time_on(self, sms: int, job: KernelJob, right: Mapping[str, Kernel]) -> dict[str, Timed]:
-        """Time those of a job's kernels for ``sms`` SMs that are right; by candidate id, as is ``right``."""
-        kernels = {id_: right[id_] for id_ in map(_id_of, job.libraries[sms]) if id_ in right}
+    def _time_on(self, sms: int, job: KernelJob, runs: Mapping[str, Kernel]) -> dict[str, Timed]:
+        """Time those of a job's kernels for ``sms`` SMs that run; by candidate id, as is ``runs``."""
+        kernels = {id_: runs[id_] for id_ in map(_id_of, job.libraries[sms]) if id_ in runs}
         if job.partitions > 1:
             return self.time_together(kernels, sms, job)
         self.enter(sms)

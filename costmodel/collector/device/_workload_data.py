@@ -18,7 +18,7 @@ _KEPT_BYTES = 4 << 30
 
 
 class WorkloadData:
-    """What the kernels of one workload read and write.
+    """What the kernels of one workload read and write; it is on the device from its first use there.
 
     Args:
         source: Where the kernels are from.
@@ -35,13 +35,13 @@ class WorkloadData:
         self._arrays = source.arguments(workload)
         self._outputs = source.outputs(workload)
         self._tolerance = source.tolerance(workload)
-        self._copies = [runtime.copies(self._arrays)]
+        self._copies: list[list[Any]] = []
         self._reference = _loaded(reference)
 
     @property
     def arguments(self) -> list[Any]:
         """What a kernel takes, on the device."""
-        return self._copies[0]
+        return self.copies(1)[0]
 
     def copies(self, count: int) -> list[list[Any]]:
         """As many times the arguments, so that kernels can run at once."""
@@ -51,22 +51,25 @@ class WorkloadData:
 
     @property
     def bytes(self) -> int:
-        """Bytes on the device."""
-        return len(self._copies) * sum(array.nbytes for array in self._arrays)
+        """Bytes on the device, from the first use there on."""
+        return max(1, len(self._copies)) * sum(array.nbytes for array in self._arrays)
 
     def reset(self) -> None:
         """Give the outputs the values that they have before a run."""
         for position in self._outputs:
             self._runtime.write(self.arguments[position], self._arrays[position])
 
-    def is_right(self, result: Any = None) -> bool:
-        """Whether the outputs are what they should be.
+    def written(self, result: Any = None) -> list[NDArray[Any]]:
+        """Return a copy of the outputs as they are now.
 
         Args:
             result: The output of a kernel that gives it back, in place of the one among the arguments.
         """
-        written = [self.arguments[position] for position in self._outputs] if result is None else [result]
-        outputs = [self._runtime.read(each) for each in written]
+        outputs = [self.arguments[position] for position in self._outputs] if result is None else [result]
+        return [self._runtime.read(each) for each in outputs]
+
+    def are_right(self, outputs: list[NDArray[Any]]) -> bool:
+        """Whether these outputs are what they should be; the device has no part in that."""
         if self._reference is None:
             self._reference = outputs
         return all(map(self._agrees, outputs, self._reference))

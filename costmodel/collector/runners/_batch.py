@@ -11,10 +11,10 @@ import msgspec
 
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.collector.device._device import time_module
-from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, ModuleJob, TimedKernels
+from costmodel.collector.device._job import DeviceSetup, KernelFaultError, KernelJob, ModuleJob
 from costmodel.collector.device._timing import Timed, Timing
 from costmodel.collector.runners._base import Request
-from costmodel.collector.runners._bench import Bench
+from costmodel.collector.runners._bench import Bench, DeviceJobs
 from costmodel.kernels._artifact import Built
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import source_of
@@ -40,7 +40,7 @@ class BatchTimer:
         timing: How to time.
         limit_s: Seconds after which a job on the device is given up.
         setup_of: How a process opens the device to measure a platform.
-        time_job: What the process of a device is asked to do.
+        jobs: What the process of a device is asked to do.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class BatchTimer:
         timing: Timing,
         limit_s: float,
         setup_of: Callable[[Platform], DeviceSetup],
-        time_job: Callable[[DeviceSetup, KernelJob], TimedKernels],
+        jobs: DeviceJobs,
     ) -> None:
         self._sources = sources
-        self._timing, self._limit_s, self._setup_of, self._time_job = timing, limit_s, setup_of, time_job
+        self._timing, self._limit_s, self._setup_of, self._jobs = timing, limit_s, setup_of, jobs
 
     def measure(self, requests: Sequence[Request], builds: Builds, bench: Bench) -> list[Measurement]:
         """Measure requests: one measurement each, in order, failures included.
@@ -127,10 +127,16 @@ class BatchTimer:
             self._timing,
             first.partitions,
         )
+        bench.opened(setup)  # a process that died while it was idle is no fault of a kernel
+        bench.call(self._jobs.prepare, setup, job, limit_s=self._limit_s)
         with bench.taken(setup, *first.lanes) as sms:
             on = msgspec.structs.replace(job, lane=sms if first.lane_sms else None)
-            found = bench.call(self._time_job, setup, on, limit_s=self._limit_s)
-        return {r.key: found[r.platform.sms_requested][r.candidate.candidate_id] for r in requests}
+            found = bench.call(self._jobs.time, setup, on, limit_s=self._limit_s)
+        wrong = bench.call(self._jobs.find_wrong, setup, on, limit_s=self._limit_s)
+        return {
+            r.key: wrong.get(id_ := r.candidate.candidate_id, found[r.platform.sms_requested][id_])
+            for r in requests
+        }
 
 
 def time_module_on(bench: Bench, setup: DeviceSetup, job: ModuleJob, limit_s: float) -> Timed:

@@ -14,12 +14,15 @@ from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector._meter import METER, MeteredStage
 from costmodel.collector.device._device import (
     describe_device,
+    find_wrong,
     grant,
     physical_device,
+    prepare_job,
     start_device_worker,
     time_job,
 )
 from costmodel.collector.device._job import DeviceSetup, KernelJob, TimedKernels
+from costmodel.collector.device._timing import Timed
 from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.liveness import WHOLE, SmLedger
 from costmodel.records._platform import Device, Platform
@@ -34,13 +37,19 @@ _OPEN_TIMEOUT_S = 300.0
 class DeviceJobs(NamedTuple):
     """What the process of a device is asked to do, by functions that it can import.
 
+    Of each job the device is taken for ``time`` alone.
+
     Attributes:
         describe: As ``costmodel.collector.device.describe_device``.
+        prepare: As ``costmodel.collector.device.prepare_job``.
         time: As ``costmodel.collector.device.time_job``.
+        find_wrong: As ``costmodel.collector.device.find_wrong``.
     """
 
     describe: Callable[[DeviceSetup], tuple[Device, dict[str, str]]] = describe_device
+    prepare: Callable[[DeviceSetup, KernelJob], None] = prepare_job
     time: Callable[[DeviceSetup, KernelJob], TimedKernels] = time_job
+    find_wrong: Callable[[DeviceSetup, KernelJob], dict[str, Timed]] = find_wrong
 
 
 class Bench:
@@ -94,14 +103,14 @@ class Bench:
             DeviceUnavailableError: The process cannot open the device any more.
             CancelledError: The bench was closed first.
         """
-        device = self._opened(setup)
+        device = self.opened(setup)
         with (
             SmLedger(device).taken(*choices or (WHOLE,)) as sms,
             METER.timing(MeteredStage("device", f"{socket.gethostname()} {device}")),
         ):
             yield sms
 
-    def _opened(self, setup: DeviceSetup) -> str:
+    def opened(self, setup: DeviceSetup) -> str:
         """What all processes of this machine call the device, once the process of a setup has opened it.
 
         No kernel is to blame for what goes wrong here. A process that died while it was idle is replaced.

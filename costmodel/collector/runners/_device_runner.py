@@ -293,7 +293,7 @@ class DeviceRunner(Runner):
             candidates = {request.candidate.candidate_id: request.candidate for request in requests}
             builds = {id_: self._builders.built(candidate) for id_, candidate in candidates.items()}
             setup_of = partial(self._setup, bench.position)
-            timer = BatchTimer(self._sources, self._timing, self._limit_s, setup_of, self._jobs.time)
+            timer = BatchTimer(self._sources, self._timing, self._limit_s, setup_of, self._jobs)
             outcome.set_result(timer.measure(requests, builds, bench))
         except BaseException as error:  # noqa: BLE001 (it goes to whoever waits)
             outcome.set_exception(error)
