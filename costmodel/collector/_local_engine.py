@@ -21,6 +21,9 @@ from costmodel.collector._engine import Engine, EngineJob, EngineWorker, WorkerD
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.threads import cpu_threads
 
+# Pools that may break while a job waits, none of whose processes died of it; more are no accident.
+_MOST_BREAKS = 8
+
 
 class LocalEngine(Engine):
     """Processes of this machine, kept for many jobs. A process that hangs or dies is replaced.
@@ -86,16 +89,16 @@ class LocalEngine(Engine):
                 f"{job.resources}. Open the engine with these resources, or send the job to another."
             )
         outcome: Future[Any] = Future()
-        self._schedule(job, outcome, deaths=0)
+        self._schedule(job, outcome)
         return outcome
 
-    def _schedule(self, job: EngineJob, outcome: "Future[Any]", deaths: int) -> None:
+    def _schedule(self, job: EngineJob, outcome: "Future[Any]", deaths: int = 0, breaks: int = 0) -> None:
         with self._lock:
             if not self._closed and not self._pool.active:
                 self._renew()  # a worker that dies between two jobs breaks the pool
             run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
             self._jobs.add(run)
-            attempt = _Attempt(job, outcome, deaths, self._restarts)
+            attempt = _Attempt(job, outcome, deaths, breaks, self._restarts)
         run.add_done_callback(partial(self._pass_on, attempt))
         outcome.add_done_callback(lambda outcome: run.cancel() if outcome.cancelled() else None)
 
@@ -105,10 +108,10 @@ class LocalEngine(Engine):
         outcome = attempt.outcome
         if self._closed and (run.cancelled() or run.exception()):
             outcome.cancel()  # what a job meets while its worker is ended says nothing of the job
-        error = self._error(run, attempt.job)
-        if isinstance(error, WorkerDiedError) and self._may_run_again(attempt):
+        error, is_break = self._error(run, attempt.job), _is_break(run)
+        if isinstance(error, WorkerDiedError) and self._may_run_again(attempt, is_break=is_break):
             # Not in this thread, which is the pool's: a new pool waits for it to end.
-            threading.Thread(target=self._run_again, args=(attempt,), daemon=True).start()
+            threading.Thread(target=self._run_again, args=(attempt, is_break), daemon=True).start()
         elif not outcome.set_running_or_notify_cancel():
             return
         elif error:
@@ -116,16 +119,21 @@ class LocalEngine(Engine):
         else:
             outcome.set_result(run.result())
 
-    def _may_run_again(self, attempt: "_Attempt") -> bool:
+    def _may_run_again(self, attempt: "_Attempt", *, is_break: bool) -> bool:
         restarted = attempt.restarts != self._restarts
-        return attempt.deaths < self._allowed_deaths and not restarted and not attempt.outcome.cancelled()
+        if restarted or attempt.outcome.cancelled():
+            return False
+        if is_break and self._allowed_deaths:
+            return attempt.breaks < _MOST_BREAKS
+        return attempt.deaths < self._allowed_deaths
 
-    def _run_again(self, attempt: "_Attempt") -> None:
+    def _run_again(self, attempt: "_Attempt", is_break: bool) -> None:
+        job, outcome, deaths, breaks, _ = attempt
         try:
-            self._schedule(attempt.job, attempt.outcome, attempt.deaths + 1)
+            self._schedule(job, outcome, deaths + (not is_break), breaks + is_break)
         except RuntimeError:  # the pool was closed in between
-            attempt.outcome.cancel()
-            attempt.outcome.set_running_or_notify_cancel()
+            outcome.cancel()
+            outcome.set_running_or_notify_cancel()
 
     def _error(self, run: "Future[Any]", job: EngineJob) -> BaseException | None:
         if run.cancelled():
@@ -175,13 +183,20 @@ class _Attempt(NamedTuple):
         job: The job.
         outcome: What its caller has.
         deaths: Workers that died of it before.
+        breaks: Pools that ended before with the job, for what was none of its doing.
         restarts: How often all processes had been replaced when it began.
     """
 
     job: EngineJob
     outcome: "Future[Any]"
     deaths: int
+    breaks: int
     restarts: int
+
+
+def _is_break(run: "Future[Any]") -> bool:
+    """Whether a job ended with its pool, because a process died that had another job or none."""
+    return run.cancelled() or isinstance(run.exception(), BrokenProcessPool)
 
 
 class _Uninterrupted:

@@ -209,8 +209,7 @@ class PoolEngine(ClusterEngine):
         self._path, self._numbers = path, count()
         self._runs: dict[int, Future[Any]] = {}
         self._lock, self._is_lost = threading.Lock(), False
-        self._connection = _connect(path, connect_timeout_s)
-        self._builders: tuple[EngineWorker, ...] = self._connection.recv()
+        self._connection, self._builders = _connect(path, connect_timeout_s)
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _run(self, job: EngineJob, outcome: "Future[Any]") -> "Future[Any]":
@@ -324,8 +323,8 @@ def _listen(path: Path) -> Listener:
         os.umask(mask)
 
 
-def _connect(path: Path, timeout_s: float) -> Connection:
-    """Connect to a pool of this user: what another user sends is not to be read.
+def _connect(path: Path, timeout_s: float) -> tuple[Connection, tuple[EngineWorker, ...]]:
+    """Connect to a pool of this user, and hear what it has: what another user sends is not to be read.
 
     Raises:
         CostModelError: There is none.
@@ -334,8 +333,11 @@ def _connect(path: Path, timeout_s: float) -> Connection:
     while True:
         try:
             if path.stat().st_uid == os.getuid():
-                return Client(str(path), "AF_UNIX")
+                connection = Client(str(path), "AF_UNIX")
+                return connection, connection.recv()
             said = "it belongs to another user"
+        except EOFError:
+            said = "it ended"
         except OSError as error:
             said = error.strerror or str(error)
         if time.monotonic() > end:

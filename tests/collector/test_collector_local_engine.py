@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from multiprocessing import resource_tracker
 from pathlib import Path
 
+import psutil
 import pytest
 
 from costmodel.collector import LocalEngine
@@ -140,6 +141,21 @@ def test_one_that_may_kill_two_runs_three_times(tmp_path: Path) -> None:
         dying = engine.submit(append_and_die, tmp_path / "runs")
         assert isinstance(dying.exception(600), WorkerDiedError)
     assert (tmp_path / "runs").read_text() == "ran\n" * 3
+
+
+def test_a_job_is_not_blamed_for_processes_that_die_before_they_have_it(tmp_path: Path) -> None:
+    pytest.importorskip("pebble")
+    killed: set[int] = set()
+    with LocalEngine(1, tmp_path) as workers:
+        outcome = workers.submit(os.getpid)
+        while len(killed) < 4 and not outcome.done():
+            for child in psutil.Process().children():
+                if "spawn_main" in "".join(child.cmdline()) and child.pid not in killed:
+                    child.kill()
+                    killed.add(child.pid)
+            time.sleep(0.005)
+        assert outcome.result(100) not in killed
+    assert len(killed) == 4
 
 
 def test_a_job_that_asks_for_what_no_process_has_is_refused() -> None:

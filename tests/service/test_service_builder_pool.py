@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from multiprocessing.connection import Listener
 from pathlib import Path
 
 import pytest
@@ -64,6 +67,24 @@ def test_a_pool_that_is_gone_is_said_to_be_lost(engine: LocalEngine, tmp_path: P
             worker.submit(divmod, 7, 2)
     with pytest.raises(CostModelError, match="Start them with"):
         PoolEngine(tmp_path / "b.sock", connect_timeout_s=0.0)
+
+
+def test_a_pool_that_ends_as_a_worker_connects_is_waited_for(engine: LocalEngine, tmp_path: Path) -> None:
+    """It may be killed at any moment, and started again."""
+    socket = tmp_path / "b.sock"
+
+    def hang_up_twice_and_serve() -> BuilderPool:
+        with Listener(str(socket), "AF_UNIX") as listener:
+            for _ in range(2):
+                listener.accept().close()
+        return BuilderPool(socket, engine)
+
+    with ThreadPoolExecutor(1) as threads:
+        served = threads.submit(hang_up_twice_and_serve)
+        while not socket.exists():
+            time.sleep(0.01)
+        with PoolEngine(socket, connect_timeout_s=60) as connected, closing(served.result()):
+            assert connected.submit(divmod, 7, 2).result(100) == (3, 1)
 
 
 def test_two_pools_cannot_have_one_socket_but_one_may_follow_another(
