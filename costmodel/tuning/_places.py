@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from costmodel.collector._engine import Engine
+from costmodel.collector.device._timing import Timing
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._device_runner import DeviceRunner
 from costmodel.collector.runners._devices import CpuRunner, CudaRunner
@@ -121,6 +122,11 @@ class Beside:
     on_end: Callable[[ServiceReport], object] | None = None
 
 
+# A process that waits for the usual pace of a device that it shares keeps it from the others: on H200 that four
+# shared, such waits took most of the first minute (experiments/fleet). What all launches are late by while
+# processes take turns does not tell which kernel is faster.
+_PATIENCE_IN_TURNS_S = 1.0
+
 Place = Runner | Replay | Gpu | Cpu | Beside
 PlaceName = Literal["replay", "cuda", "cpu"]
 _NAMED: dict[str, Place] = {"replay": Replay(), "cuda": Gpu(), "cpu": Cpu()}
@@ -193,6 +199,7 @@ def _new_runner(place: Gpu | Cpu, sources: Sequence[KernelSource]) -> DeviceRunn
         engine=place.engine,
         kernels=None if place.kernels is None else Path(place.kernels),
         lanes=_has_lanes(place),
+        timing=Timing(patience_s=_PATIENCE_IN_TURNS_S) if place.kept else None,
     )
 
 
