@@ -122,9 +122,9 @@ class Beside:
     on_end: Callable[[ServiceReport], object] | None = None
 
 
-# A process that waits for the usual pace of a device that it shares keeps it from the others: on H200 that four
-# shared, such waits took most of the first minute (experiments/fleet). What all launches are late by while
-# processes take turns does not tell which kernel is faster.
+# A process that waits for the usual pace of a device that it shares keeps it from the others: on H200 that
+# four shared, such waits took most of the first minute (experiments/fleet). What all launches are late by
+# while processes take turns does not tell which kernel is faster.
 _PATIENCE_IN_TURNS_S = 1.0
 
 Place = Runner | Replay | Gpu | Cpu | Beside

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -150,9 +151,10 @@ def test_a_job_is_not_blamed_for_processes_that_die_before_they_have_it(tmp_path
         outcome = workers.submit(os.getpid)
         while len(killed) < 4 and not outcome.done():
             for child in psutil.Process().children():
-                if "spawn_main" in "".join(child.cmdline()) and child.pid not in killed:
-                    child.kill()
-                    killed.add(child.pid)
+                with suppress(psutil.NoSuchProcess):  # or it is dead, and nobody has waited for it yet
+                    if child.pid not in killed and "spawn_main" in "".join(child.cmdline()):
+                        child.kill()
+                        killed.add(child.pid)
             time.sleep(0.005)
         assert outcome.result(100) not in killed
     assert len(killed) == 4
