@@ -55,7 +55,19 @@ def cache_folder(name: str) -> Path:
 
     ``$XDG_CACHE_HOME`` replaces ``~/.cache``.
     """
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "costmodel" / name
+    return expand_home(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "costmodel" / name
+
+
+def expand_home(path: Path | str) -> Path:
+    """Return a path with the home folder of a user in place of ``~``.
+
+    Raises:
+        CostModelError: Nothing tells this folder, as in a container whose user has no name.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise CostModelError(f"A home folder must be known for {path}, but is not: set HOME.") from None
 
 
 def is_stream(path: Path) -> bool:

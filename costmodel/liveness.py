@@ -6,6 +6,7 @@ operating system, which lets go of it when a process ends, however it ends.
 """
 
 import fcntl
+import getpass
 import glob
 import math
 import os
@@ -58,6 +59,14 @@ class ProcessMark:
         """
         is_gone = self.is_of_this_host and _started(self.pid) != self.started
         return not is_gone and (time.time() if now is None else now) <= until
+
+
+def user_name() -> str:
+    """Return whose process this is: a name, or the number of a user without one, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # which of them depends on the version of Python
+        return str(os.getuid())
 
 
 @contextmanager

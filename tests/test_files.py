@@ -15,6 +15,7 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.files import (
     LARGER_DATASETS,
+    cache_folder,
     check_writable,
     find_config,
     find_shipped,
@@ -22,6 +23,7 @@ from costmodel.files import (
     write_json,
     write_whole,
 )
+from costmodel.liveness import user_name
 
 
 def test_the_old_content_is_replaced_and_folders_are_made(tmp_path: Path) -> None:
@@ -46,6 +48,28 @@ def test_a_disk_that_is_full_leaves_the_old_content_and_nothing_else(
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
+
+
+@pytest.fixture
+def nameless(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A user as containers have them: a number without an entry among the users of the system."""
+    for name in ("HOME", "LOGNAME", "USER", "LNAME", "USERNAME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 5)
+    return monkeypatch
+
+
+def test_a_user_without_a_name_is_called_by_the_number(nameless: pytest.MonkeyPatch) -> None:
+    assert user_name() == str(2**31 - 5)
+    nameless.setenv("USER", "ada")
+    assert user_name() == "ada"
+
+
+def test_a_user_without_a_home_folder_is_told_to_name_one(nameless: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CostModelError, match="set HOME"):
+        cache_folder("triton.jsonl")
+    nameless.setenv("HOME", "/somewhere")
+    assert cache_folder("triton.jsonl") == Path("/somewhere/.cache/costmodel/triton.jsonl")
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:

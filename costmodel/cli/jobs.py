@@ -1,6 +1,5 @@
 """``costmodel jobs``: many tuning jobs, whose state is in a database."""
 
-import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -118,7 +117,7 @@ def submit(
     given = {"sms": budgets_of(sms) or None, "trials": trials, "runner": runner, "rule": rule, "name": name}
     wanted = replace(_asked(targets), **{key: value for key, value in given.items() if value is not None})
     job, opened = wanted.job(), _opened(store)
-    id_ = opened.submit(job, submitter=submitter or getpass.getuser(), priority=priority)
+    id_ = opened.submit(job, submitter=submitter, priority=priority)
     measured = f", {job.total} candidates to measure" if job.total else ""
     print_line(f"Job {id_}: {job.name}, tasks: {len(job.tasks)}{measured}.")
     print_line(f"To do it: costmodel jobs work --store {store}")

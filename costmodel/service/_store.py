@@ -1,6 +1,5 @@
 """Jobs in a database: it alone knows what is asked for, what is done, and who works on what."""
 
-import getpass
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from costmodel.collector._meter import MeteredStage
 from costmodel.errors import CostModelError
-from costmodel.liveness import ProcessMark
+from costmodel.liveness import ProcessMark, user_name
 from costmodel.service import _leases as leases
 from costmodel.service._database import JOBS, TASKS, decode_kept, explaining_failures, open_database
 from costmodel.service._job import Job, decode_job, encode_json
@@ -103,7 +102,7 @@ class JobStore:
         values = {
             "key": secrets.token_hex(4),
             "name": job.name,
-            "submitter": submitter or getpass.getuser(),
+            "submitter": submitter or user_name(),
             "priority": priority,
             "submitted_at": self._clock(),
             "runner": job.runner,

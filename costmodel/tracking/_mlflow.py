@@ -1,6 +1,5 @@
 """Runs in MLflow."""
 
-import getpass
 import hashlib
 import json
 import logging
@@ -18,6 +17,7 @@ from filelock import FileLock
 
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.files import check_writable
+from costmodel.liveness import user_name
 from costmodel.reading import is_file, refusing
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
 from costmodel.tracking._describe import COMMAND, COMMIT
@@ -77,7 +77,7 @@ class MlflowTracker:
         """Start a run; see ``Tracker``."""
         # Of a source of this type MLflow's pages show all of the command, of a local one what follows its
         # last slash.
-        tags = {"mlflow.user": getpass.getuser(), "mlflow.source.type": "JOB"}
+        tags = {"mlflow.user": user_name(), "mlflow.source.type": "JOB"}
         if parent_id:
             tags[PARENT] = parent_id
         experiment_id = self._experiment_id(experiment)

@@ -16,7 +16,7 @@ from costmodel.dataset.table._read import families_in, load_dataset
 from costmodel.errors import CostModelError
 from costmodel.evaluation._sides import join
 from costmodel.features._extract import COLUMNS
-from costmodel.files import make_folder
+from costmodel.files import expand_home, make_folder
 from costmodel.reading import is_file
 from costmodel.records._workload import Workload
 from costmodel.transfer._base import TransferModel
@@ -131,7 +131,7 @@ def models_folder() -> Path:
     """
     if named := os.environ.get(MODELS_VARIABLE):
         return Path(named)
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "costmodel" / "models"
+    return expand_home(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "costmodel" / "models"
 
 
 def shipped_for(family: str, workload: Workload) -> ShippedDataset | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 from msgspec.structs import replace
 
-from costmodel.files import cache_folder
+from costmodel.files import cache_folder, expand_home
 from costmodel.integrations.inductor._timer import RUNS
 from costmodel.products._product import Kernel, Product
 from costmodel.records._candidate import Candidate, Config
@@ -108,7 +108,7 @@ def open_timings(path: Path | str | None) -> ProductTimings:
             ``~/.cache/costmodel/inductor.jsonl`` (``$XDG_CACHE_HOME`` replaces ``~/.cache``).
     """
     named = path or os.environ.get(STORE_VARIABLE) or cache_folder("inductor.jsonl")
-    return _opened(Path(named).expanduser().absolute())
+    return _opened(expand_home(named).absolute())
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Literal
 import triton
 from msgspec.structs import replace
 
-from costmodel.files import cache_folder
+from costmodel.files import cache_folder, expand_home
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import KernelResources, Measurement, Outcome, measurement_key
@@ -71,7 +71,7 @@ def find_store(path: Path | str | None) -> str:
             ``~/.cache``).
     """
     place = str(path or os.environ.get(STORE_VARIABLE) or cache_folder("triton.jsonl"))
-    return place if "://" in place else str(Path(place).expanduser().absolute())
+    return place if "://" in place else str(expand_home(place).absolute())
 
 
 @cache
