@@ -95,10 +95,17 @@ def is_text(value: str) -> bool:
 
 
 def check_path(name: str, value: object) -> Path:
-    """Check that an argument is a path, and give it as one; see ``check_whole``."""
+    """Check that an argument is a path, and give it as one; see ``check_whole``.
+
+    Linux allows bytes in it that are no text, but Arrow, databases and records do not.
+    """
     if not isinstance(value, str | PathLike):
         raise InvalidArgumentError(f"{name} must be a path, but got {shorten(repr(value))}.")
-    return Path(value)
+    path = Path(value)
+    if not is_text(str(path)):
+        shown = shorten(repr(str(path)))
+        raise InvalidArgumentError(f"{name} must be a path in UTF-8, but got {shown}: rename it.")
+    return path
 
 
 def check_paths(name: str, value: object) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from costmodel.arguments import check_text
 from costmodel.errors import CostModelError
 from costmodel.reading import check_place
 
@@ -37,6 +38,7 @@ def parse_database(place: str, what: str = "A database", *, endings: Sequence[st
     from sqlalchemy import URL, make_url
     from sqlalchemy.exc import ArgumentError
 
+    check_text("the place of a database", place, most=4096)
     if "://" not in place:
         if Path(place).suffix not in SQLITE_ENDINGS:
             raise CostModelError(

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
 from costmodel.liveness import HeldFolder
 from costmodel.reading import exists, is_file, is_folder
@@ -217,6 +218,7 @@ def check_writable(path: Path, *, folder: bool = False) -> None:
     Raises:
         CostModelError: If something else is there, or its folder cannot be written to.
     """
+    check_path("what is written", path)
     if is_folder(path) != folder and exists(path):
         there, needed = ("a file", "a folder") if folder else ("a folder", "a file")
         raise CostModelError(f"{path} must be {needed} to write, but {there} is there: name another.")

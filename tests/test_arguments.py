@@ -1,12 +1,18 @@
 """Arguments are checked before any work."""
 
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from costmodel.arguments import check_number, check_seed, check_whole
+from costmodel.arguments import check_number, check_path, check_seed, check_whole
+from costmodel.databases import parse_database
+from costmodel.dataset.importers._read import read_source
+from costmodel.dataset.table._files import find_dataset
 from costmodel.errors import CostModelError
+from costmodel.files import check_writable
 
 pytestmark = pytest.mark.white_box
 
@@ -35,3 +41,19 @@ def test_numbers_that_are_none(value):
     with pytest.raises(CostModelError, match="gain must be a number from 0 to"):
         check_number("gain", value)
     assert check_number("gain", 2) == 2.0
+
+
+@pytest.mark.parametrize("path", [b"pla\xffce.csv", b"\xe9/data.parquet"])
+def test_a_path_that_is_no_text_is_refused_before_arrow_or_a_database_fails_on_it(path: bytes) -> None:
+    name = os.fsdecode(path)
+    for check in (
+        lambda: check_path("files", name),
+        lambda: check_writable(Path(name)),
+        lambda: read_source(Path(name)),
+        lambda: find_dataset(name),
+    ):
+        with pytest.raises(CostModelError, match=r"must be a path in UTF-8, but got .*: rename it"):
+            check()
+    with pytest.raises(CostModelError, match="the place of a database must be a text"):
+        parse_database(f"{name}.db", "A study")
+    assert check_path("files", "日本 ü.csv") == Path("日本 ü.csv")

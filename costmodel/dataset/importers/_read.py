@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from costmodel.arguments import check_path
 from costmodel.dataset.importers._aiconfigurator import is_call_table, read_call_table
 from costmodel.dataset.importers._auto_scheduler import read_auto_scheduler
 from costmodel.dataset.importers._autotvm import read_autotvm
@@ -87,7 +88,7 @@ def read_source(path: Path, options: ReadOptions | None = None) -> FileContents:
         CostModelError: The file cannot be read, is damaged, of no known format, or needs an option that is
             not given.
     """
-    options = options or ReadOptions()
+    options, path = options or ReadOptions(), check_path("file", path)
     if is_dataset_folder(path):
         files = DataFiles.of(path)
         if files.partition is not None:
