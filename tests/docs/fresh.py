@@ -18,8 +18,8 @@ from code_blocks import ROOT, code_blocks, documents
 FIRST = frozenset({"xgboost-cpu"})
 RUNNER = ("markdown-it-py>=3,<5", "pytest>=8.3,<10", "pytest-timeout>=2.3,<3")
 _INSTALLED = re.compile(r"pip install -e '\.\[([\w,-]+)\]'")
-# The start page lists every extra: its blocks need the first line alone.
-_LISTS = ("README.md", "docs/index.md")
+# The start page lists every extra, and its blocks need none.
+_LISTS = ROOT / "docs" / "index.md"
 
 
 def main(names: list[str]) -> None:
@@ -33,11 +33,9 @@ def main(names: list[str]) -> None:
 
 
 def extras_of(page: Path) -> frozenset[str]:
-    """Return the extras that a page says to install; those of the start page if it names none."""
-    if str(page.relative_to(ROOT)) in _LISTS:
-        return FIRST
-    named = {extra for found in _INSTALLED.findall(page.read_text()) for extra in found.split(",")}
-    return frozenset(named) | FIRST
+    """Return the extras that a page says to install, and what each reader has."""
+    said = [] if page == _LISTS else _INSTALLED.findall(page.read_text())
+    return FIRST | {extra for extras in said for extra in extras.split(",")}
 
 
 def run_pages(extras: frozenset[str], pages: list[Path]) -> list[Path]:
