@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from costmodel.report._page import TextTable
 from costmodel.search._search import Search
@@ -61,6 +61,14 @@ class TuneResult(Findings):
     def trials(self) -> tuple[Trial, ...]:
         """All trials, in the order of measurement."""
         return self.search.trials
+
+    @property
+    def service(self) -> NoReturn:
+        """Where 0.3 had how a service beside the search fared; it goes in 0.5."""
+        raise AttributeError(
+            "A result has no service since 0.4: remarks says how it fared, and "
+            "on=costmodel.tuning.Beside(runner, log, on_end=print) is told at the end."
+        )
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per trial: its config, outcome, and predicted and measured latency in seconds."""

@@ -83,6 +83,11 @@ def test_a_new_call_has_the_arguments_that_the_table_shows(now: str) -> None:
             inspect.signature(function).bind(*call.args, **keywords)
 
 
+def test_what_a_result_no_longer_has_is_told_with_the_new_form() -> None:
+    with pytest.raises(AttributeError, match=r"remarks says .*Beside\(runner, log, on_end=print\)"):
+        vars(costmodel.TuneResult)["service"].fget(None)
+
+
 def test_a_former_module_says_where_to_look_for_what_it_no_longer_has() -> None:
     with pytest.raises(ImportError, match=r"costmodel\.learners, without win_rate"):
         exec("from costmodel.metrics import win_rate")
