@@ -2,21 +2,16 @@
 
 import importlib.util
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from costmodel.integrations.inductor._fused import possible_blocks, read_fused
+
 # Where a candidate comes from: Inductor's first, others of its list, of its list for max-autotune, or drawn.
 AHEAD, LISTED, MAX_AUTOTUNE, DRAWN = "first", "listed", "max-autotune", "drawn"
-_WARPS = (1, 2, 4, 8, 16)
-_BLOCKS = {"XBLOCK": "x", "YBLOCK": "y", "R0_BLOCK": "r0_"}
-_LARGEST = {"XBLOCK": 4096, "YBLOCK": 1024, "R0_BLOCK": 8192}
-_FEWEST, _MOST = 32, 16384  # elements of a block
-_LEAST_OF_THREAD, _MOST_OF_THREAD = 0.5, 64
-_MOST_OF_GRID = 65535  # in any dimension but the first
 
 
 class Candidate(NamedTuple):
@@ -64,15 +59,20 @@ def compile_all(path: Path, candidates: Sequence[Candidate]) -> None:
             continue
 
 
-def candidates_of(kernel: Any, most: int) -> list[Candidate]:
-    """Return Inductor's configs for a kernel, its first one ahead, then others at random."""
+def candidates_of(path: Path, most: int) -> list[Candidate]:
+    """Return Inductor's configs for the kernel of a file, its first one ahead, then others at random."""
+    kernel, read = load_kernel(path), read_fused(path.read_text(encoding="utf-8"))
     found: dict[tuple[Any, ...], Candidate] = {}
     for place, config in enumerate([*kernel.configs, *_for_max_autotune(kernel)]):
         origin = AHEAD if not place else LISTED if place < len(kernel.configs) else MAX_AUTOTUNE
         blocks = {name: each for name, each in config.kwargs.items() if name in kernel.fn.arg_names}
         key = (*sorted(blocks.items()), config.num_warps)
         found.setdefault(key, Candidate(blocks, config.num_warps, config.num_stages, origin))
-    drawn = list(_possible(kernel))
+    drawn = []
+    for blocks in possible_blocks(read) if read else []:
+        sides = dict(zip(("XBLOCK", "YBLOCK", "R0_BLOCK"), blocks[:3], strict=True))
+        chosen = {name: size for name, size in sides.items() if name in kernel.fn.arg_names}
+        drawn.append(Candidate(chosen, blocks.warps, 1, DRAWN))
     random.Random(sha256(kernel.fn.src.encode()).digest()).shuffle(drawn)
     for each in drawn:
         if len(found) >= most:
@@ -97,25 +97,3 @@ def _for_max_autotune(kernel: Any) -> list[Any]:
         print(f"{kernel.fn.__name__}: no list for max-autotune: {error!r}"[:200], flush=True)
         return []
     return made
-
-
-def _possible(kernel: Any) -> Iterator[Candidate]:
-    names = [name for name in _BLOCKS if name in kernel.fn.arg_names]
-    sizes = {name: int(kernel.size_hints.get(_BLOCKS[name], 1)) for name in names}
-    fixed = 1  # elements of a row that a persistent reduction holds whole
-    if kernel.heuristic_type.name.lower() == "persistent_reduction":
-        fixed = int(kernel.size_hints["r0_"])
-    for blocks in product(*(_powers(min(sizes[name], _LARGEST[name])) for name in names)):
-        by_name, elements = dict(zip(names, blocks, strict=True)), fixed
-        for each in blocks:
-            elements *= each
-        rows = sizes.get("YBLOCK", 1) / by_name.get("YBLOCK", 1)
-        if not min(_FEWEST, fixed) <= elements <= _MOST or rows > _MOST_OF_GRID:
-            continue
-        for warps in _WARPS:
-            if _LEAST_OF_THREAD <= elements / (32 * warps) <= _MOST_OF_THREAD:
-                yield Candidate(by_name, warps, 1, DRAWN)
-
-
-def _powers(most: int) -> list[int]:
-    return [1 << i for i in range(max(1, most).bit_length())]

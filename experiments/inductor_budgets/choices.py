@@ -1,7 +1,7 @@
 """How good are choices among Inductor's candidates on parts of a GPU? See README.md here.
 
-``--pack FOLDER`` first makes the table of what ``collect.py`` left in a folder. ``--others`` asks those who
-preselect candidates in Inductor as well: Origami's formulas, and nvMatmulHeuristics, which must be installed.
+``--others`` asks those who preselect candidates in Inductor as well: Origami's formulas, and
+nvMatmulHeuristics, which must be installed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from costmodel.products._model import SHIPPED
 sys.path.append(str(Path(__file__).parents[1]))
 from kit.results import rounded
 
-TABLE = Path(__file__).with_name("products.parquet")
+DATASET = Path(__file__).parents[2] / "datasets" / "inductor-sm-budgets"
 PRODUCT, KERNEL = list(Product._fields), list(Kernel._fields[:10])
 KEEP, WHOLE = 6, 132
 MODELS = {"ours": FITTED, "products": SHIPPED}  # ours has learned from the table itself: see fit.py
@@ -34,54 +34,41 @@ RULES = ("ours", "ours, six timed", "library", "best on the whole GPU", "Inducto
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="of JSON lines of collect.py")
+    parser.add_argument("--device", default="NVIDIA H100 80GB HBM3", help="where they were measured")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--model", choices=MODELS, default="ours", help="that ranks candidates")
     parser.add_argument("--others", action="store_true", help="choose as Origami and nvMatmulHeuristics do")
     args = parser.parse_args()
-    if args.pack:
-        pack(args.pack)
     others = {"Origami": origami, "nvMatmulHeuristics": NvMatmulHeuristics()} if args.others else {}
-    found = judge(pd.read_parquet(TABLE), MODELS[args.model], others)
+    table_of_all = read_table()
+    found = judge(table_of_all[table_of_all.device == args.device], MODELS[args.model], others)
     print(table(found))
     if args.json:
         write_json(args.json, rounded(found))
 
 
-def pack(folder: Path) -> None:
-    """Make the table: a row for each candidate on each number of SMs, with the fastest of four replays."""
-    rows = [row for path in sorted(folder.rglob("products-*.jsonl")) for row in _rows(path)]
-    made = pd.DataFrame(rows)
-    for name in ("device", "template", "dtype", "layout", "epilogue", "backend", "kind"):
-        made[name] = made[name].astype("category")
-    for name in ("warm_s", "again_s", "cold_s"):
-        made[name] = made[name].astype("float32")
-    small = made.select_dtypes("int64").columns
-    made[small] = made[small].astype("int32")
-    made.to_parquet(TABLE, compression="zstd", index=False)
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        found = json.loads(line)
-        known = [each for each in found.get("candidates", []) if each["kernel"] and not each["error"]]
-        for position, each in enumerate(known):
-            kernel = Kernel(**each["kernel"])
-            if kernel[:2] == ("torch", "plain"):
-                kernel = kernel._replace(kind="")
-            for sms, times in each["warm_s"].items():
-                yield {
-                    "device": found["device"],
-                    **found["product"],
-                    "template": each["template"],
-                    **{name: getattr(kernel, name) for name in KERNEL},
-                    "programs": each["programs"],
-                    "position": position,
-                    "sms": int(sms),
-                    "warm_s": min(times[:4]),
-                    "again_s": min(times[4:], default=np.nan),
-                    "cold_s": each["cold_s"].get(sms, np.nan),
-                }
+def read_table(folder: Path = DATASET) -> pd.DataFrame:
+    """A row for each candidate of a product on each number of SMs: what it is, and its seconds."""
+    columns = ["workload", "dims", "config", "device", "sms_granted", "outcome", "latencies_s", "visit"]
+    rows = pd.read_parquet(folder / "measurements.parquet", columns=columns)
+    rows = rows[rows.workload.str.startswith("inductor.product.") & (rows.outcome == "ok")]
+    parts = (
+        rows.workload.str.split("-").str[0].str.split(".", expand=True).reindex(columns=range(5)).fillna("")
+    )
+    dims, configs = (pd.DataFrame(map(json.loads, rows[name]), rows.index) for name in ("dims", "config"))
+    defaults = Kernel("triton")._asdict()
+    known = configs.reindex(columns=["position", "template", "programs", *KERNEL])
+    known = known.fillna({name: defaults[name] for name in KERNEL})
+    whole = [name for name in KERNEL if name not in ("backend", "kind")]
+    made = known.astype(dict.fromkeys((*whole, "position", "programs"), int)).assign(
+        device=rows.device.str["name"], workload=rows.workload, sms=rows.sms_granted, visit=rows.visit,
+        m=dims.m, n=dims.n, k=dims.k, batch=dims.b, dtype=parts[2], layout=parts[3], epilogue=parts[4],
+        seconds=rows.latencies_s.str[0],
+    )  # fmt: skip
+    made.loc[(made.backend == "torch") & (made.kind == "plain"), "kind"] = ""
+    keys = [name for name in made.columns if name not in ("visit", "seconds")]
+    timed = made.pivot_table(index=keys, columns="visit", values="seconds", observed=True).reset_index()
+    return timed.rename(columns={0: "warm_s", 1: "again_s"})
 
 
 def judge(table: pd.DataFrame, file: Path, others: Mapping[str, Rule]) -> dict[str, Any]:

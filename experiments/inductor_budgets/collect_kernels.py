@@ -120,7 +120,7 @@ def collect(args: argparse.Namespace, rows: Path, pool: ProcessPoolExecutor, end
             print(f"{step}: {type(error).__name__}: {error}"[:300], flush=True)
             continue
         for each in found:
-            candidates = candidates_of(load_kernel(each.path), args.candidates)
+            candidates = candidates_of(each.path, args.candidates)
             chunks = [candidates[i : i + CHUNK] for i in range(0, len(candidates), CHUNK)]
             waiting.append((each, candidates, [pool.submit(compile_all, each.path, c) for c in chunks]))
         while waiting and time.monotonic() < end and all(job.done() for job in waiting[0][2]):

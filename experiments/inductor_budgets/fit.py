@@ -24,7 +24,7 @@ from costmodel.products._model import ProductModel, shipped_products
 from costmodel.products._product import OPERAND_BYTES
 
 sys.path += [str(Path(__file__).parents[1] / "products"), str(Path(__file__).parent)]
-from choices import KEEP, KERNEL, PRODUCT, TABLE, WHOLE
+from choices import KEEP, KERNEL, PRODUCT, WHOLE, read_table
 from study import complete, fit_trees
 
 FOLDS, TREES, POWER = 8, 150, 1.0
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", action="store_true")
     args = parser.parse_args()
-    tasks = list(read_tasks(pd.read_parquet(TABLE)))
+    tasks = list(read_tasks(read_table()))
     if args.judge:
         print(judge(tasks))
         return

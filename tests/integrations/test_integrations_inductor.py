@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_fields
 
 pytest.importorskip("torch")
 
 import torch
 from torch._inductor import config, ir, scheduler, select_algorithm
+from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.choices import InductorChoices
 from torch._inductor.graph import GraphLowering
 from torch._inductor.kernel.bmm import aten_bmm, bmm_template
@@ -34,14 +37,15 @@ from costmodel.errors import CostModelError
 from costmodel.integrations.inductor import _install, _timer, install, report
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
-from costmodel.integrations.inductor._compile import nearest
+from costmodel.integrations.inductor._compile import Backend, nearest
 from costmodel.integrations.inductor._describe import (
     read_choice,
     read_convolution,
     read_product,
     shared_bytes,
 )
-from costmodel.integrations.inductor._fusion import is_fusible
+from costmodel.integrations.inductor._fused_model import shipped_blocks
+from costmodel.integrations.inductor._fusion import fuse_untimed, is_fusible
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking
 from costmodel.integrations.inductor._more_configs import more_choices
@@ -58,6 +62,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:TypedStorage is deprecated:UserWarning"),  # which 2.11 uses
 ]
 
+SUM = """
+@triton_heuristics.reduction(
+    size_hints={'x': 4096, 'r0_': 8192},
+    triton_meta={'signature': {'in_ptr0': '*fp16', 'out_ptr0': '*fp32'}},
+    inductor_meta={'grid_type': 'Grid1D'}
+)
+@triton.jit
+def triton_red_fused_sum_0(in_ptr0, out_ptr0, r0_numel, XBLOCK : tl.constexpr, R0_BLOCK : tl.constexpr):
+    tmp0 = tl.load(in_ptr0 + (r0_1 + 8192*x0), r0_mask & xmask, other=0.0)
+    tl.store(out_ptr0 + (x0), tl.sum(tmp0, 1), xmask)
+"""
 H100 = Device("NVIDIA H100 80GB HBM3", "cuda", "sm_90", 132, 1980.0)
 CONFIGS = [(32, 32, 16, 1, 2), (64, 64, 64, 3, 8), (128, 128, 64, 3, 4), (64, 128, 128, 4, 4)]
 PRODUCT = Product(128, 2048, 2048, dtype="float16", layout="nt")
@@ -374,12 +389,107 @@ def test_a_plan_that_times_no_fusion_goes_by_inductors_rule(
     fuse = lambda *nodes: timed.append(config.benchmark_epilogue_fusion)  # noqa: E731
     monkeypatch.setattr(scheduler.Scheduler, "speedup_by_fusion", fuse)
     monkeypatch.setattr(_install, "_let_rules_fuse", cache(_install._let_rules_fuse.__wrapped__))
+    plain = SimpleNamespace(is_template=lambda: False)
     for times_fusion in (False, True):
         with applied(SmPlan(part(32), 6, Fixed({}), timings, times_fusion)):
-            scheduler.Scheduler.speedup_by_fusion(None, None, None)
+            scheduler.Scheduler.speedup_by_fusion(None, plain, plain)
             assert config.benchmark_epilogue_fusion  # where products are lowered
-    scheduler.Scheduler.speedup_by_fusion(None, None, None)
+    scheduler.Scheduler.speedup_by_fusion(None, plain, plain)
     assert timed == [False, True, True]
+
+
+class Called(select_algorithm.TritonTemplateCaller):
+    """One of Triton's kernels, with a tile."""
+
+    def __init__(self, block: int, warps: int) -> None:
+        options = {"BLOCK_M": block, "BLOCK_N": block, "BLOCK_K": 32, "GROUP_M": 8}
+        params = DictKernelTemplateParams(options | {"num_stages": 3, "num_warps": warps})
+        self.annotations = {"ktc": SimpleNamespace(template=mm_template, params=params)}
+
+
+class Timed(ir.MultiTemplateBuffer):
+    """A product whose candidates were timed."""
+
+    def __init__(self, timings: dict[Any, float]) -> None:
+        object.__setattr__(self, "given", timings)
+        object.__setattr__(self, "taken", [])
+
+    def choice_timings(self, hint_override: int | None = None) -> dict[Any, float]:
+        return self.given
+
+    def finalize_as_triton_caller(self, caller: Any) -> None:
+        self.taken.append(caller)
+
+
+@pytest.mark.parametrize(
+    ("library_ms", "triton_ms", "tile", "fused"),
+    [
+        (0.020, 0.010, (64, 4), True),
+        (0.010, 0.011, (64, 4), True),  # the library's call needs a kernel behind it
+        (0.010, 0.030, (64, 4), False),
+        (0.020, 0.010, (256, 8), None),  # may run out of registers
+        (0.020, float("inf"), (64, 4), False),
+    ],
+)
+def test_what_follows_a_product_is_fused_unless_the_library_is_faster_without(
+    library_ms: float, triton_ms: float, tile: tuple[int, int], fused: bool | None
+) -> None:
+    kernel = Called(*tile)
+    buffer = Timed({"library": library_ms, kernel: triton_ms})
+    product = SimpleNamespace(is_template=lambda: True, get_template_node=lambda: buffer)
+    following = SimpleNamespace(
+        is_template=lambda: False, is_foreach=lambda: False, get_read_write_buffers_sizes=lambda: 1 << 20
+    )
+    graph = SimpleNamespace(_has_layout_conflict_for_template=lambda _: False)
+    assert fuse_untimed(graph, product, following, 132) is fused
+    assert buffer.taken == ([kernel] if fused else [])
+    graph._has_layout_conflict_for_template = lambda _: True
+    assert fuse_untimed(graph, product, following, 132) is False
+
+
+def test_what_fails_as_it_was_fused_by_rule_is_compiled_again(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[bool] = []
+
+    def fails_by_rule(backend: Backend, graph: Any, inputs: Any, plan: SmPlan) -> str:
+        tried.append(plan.times_fusion)
+        if not plan.times_fusion:
+            raise RuntimeError("out of shared memory")
+        return "compiled"
+
+    monkeypatch.setattr(Backend, "_compiled", fails_by_rule)
+    with pytest.warns(RuntimeWarning, match="out of shared memory"):
+        assert Backend(SmPlan(part(32), 6, Fixed({}), timings, False), 32, {})(None, []) == "compiled"
+    assert tried == [False, True]
+
+
+def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) -> None:
+    for keep, written in ((0, 1), (6, 3)):
+        plan = SmPlan(part(32), keep, Fixed({}), timings, False, shipped_blocks())
+        made = plan.choose_blocks(SUM)
+        assert made.count("triton.Config(") == written
+        assert plan.choose_blocks(made) == made
+    without = SmPlan(part(32), 6, Fixed({}), timings)
+    elsewhere = replace_fields(part(32), device=replace_fields(H100, name="NVIDIA L4"))
+    other = SmPlan(elsewhere, 6, Fixed({}), timings, False, shipped_blocks())
+    assert without.choose_blocks(SUM) == other.choose_blocks(SUM) == SUM
+    assert report()["left to Inductor: blocks of a kernel"] >= 2
+
+
+def test_inductor_compiles_what_a_plan_wrote(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(AsyncCompile, "triton", lambda _, name, source, device: given.append(source))
+    monkeypatch.setattr(_install, "_choose_blocks", cache(_install._choose_blocks.__wrapped__))
+    with applied(SmPlan(part(32), 6, Fixed({}), timings, False, shipped_blocks())):
+        AsyncCompile.triton(None, "kernel", SUM, "cuda")
+        with pytest.warns(RuntimeWarning, match="left to Inductor"):
+            AsyncCompile.triton(None, "kernel", "no code at all (", "cuda")
+    AsyncCompile.triton(None, "kernel", SUM, "cuda")
+    assert "cached_autotune" in given[0]
+    assert given[1:] == ["no code at all (", SUM]
 
 
 def test_plans_that_choose_otherwise_have_other_keys(timings: ProductTimings) -> None:

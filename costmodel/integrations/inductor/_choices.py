@@ -19,6 +19,8 @@ from costmodel.integrations.inductor._describe import (
     read_product,
     shared_bytes,
 )
+from costmodel.integrations.inductor._fused import TEMPLATE, read_fused, with_blocks
+from costmodel.integrations.inductor._fused_model import FusedModel
 from costmodel.integrations.inductor._fusion import is_fusible, unfused_seconds
 from costmodel.integrations.inductor._models import RanksProducts
 from costmodel.integrations.inductor._more_configs import more_choices, with_options
@@ -34,6 +36,7 @@ _PERSISTENT = ("persistent", "tma")
 _UNSURE = ("float32",)
 # Of each group. A depthwise convolution took 26 us by the library, and by Inductor's template 8,480 at least.
 _LEAST_CHANNELS = 16
+_BLOCKS_TIMED = 3  # of a kernel, where something is timed
 _RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
 
@@ -48,6 +51,7 @@ class SmPlan:
         timings: Has what was timed before, and keeps what is timed.
         times_fusion: Whether Inductor times what may be fused with a product, with it and apart; else it is
             fused unless its kernel runs out of registers.
+        blocks: Chooses blocks of elementwise and reduction kernels; None: Inductor does.
     """
 
     platform: Platform
@@ -55,11 +59,13 @@ class SmPlan:
     model: RanksProducts
     timings: ProductTimings
     times_fusion: bool = True
+    blocks: FusedModel | None = None
 
     @property
     def identity(self) -> str:
         """What tells kernels that were chosen by this plan from others."""
-        chosen = f"{self.keep}/{self.model.identity}/{'timed' if self.times_fusion else 'ruled'}"
+        others = self.blocks.identity if self.blocks else "inductor"
+        chosen = f"{self.keep}/{self.model.identity}/{'timed' if self.times_fusion else 'ruled'}/{others}"
         return f"costmodel-{_RULES}/{self.platform.name}/{chosen}"
 
     @property
@@ -91,6 +97,20 @@ class SmPlan:
             alike = even_out({i: known[kernels[i]] + float(extra_s[i]) for i in chosen})
             return [min(alike, key=alike.__getitem__)]
         return chosen
+
+    def choose_blocks(self, source: str) -> str:
+        """Return the code of a kernel that Inductor wrote with blocks of ours, or as it is.
+
+        Args:
+            source: Of the module of a kernel.
+        """
+        if self.blocks is None or TEMPLATE in source:
+            return source
+        kernel = read_fused(source) if self.blocks.knows(self.platform.device.name) else None
+        most = _BLOCKS_TIMED if self.keep else 1
+        chosen = [] if kernel is None else self.blocks.choose(kernel, self.sms, most)
+        count("kernels given blocks" if chosen else "left to Inductor: blocks of a kernel", 1)
+        return with_blocks(source, chosen) if chosen else source
 
     def choose_convolution(self, product: Product, kernels: Sequence[Kernel], groups: int) -> list[int]:
         """Return positions of a convolution's Triton kernels to time beside the library's.
@@ -141,7 +161,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
             product = _readable(choices, kernel_inputs, op_name)
             return choices if product is None else self._shortened(choices, product)
         except Exception as error:  # noqa: BLE001 (what Inductor compiles must not fail for its ranking)
-            _tell_left(error)
+            tell_left(error)
             return choices
 
     def get_conv_configs(self, device_type: str | None = "cuda") -> Any:
@@ -158,7 +178,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
                 product, groups = read
                 kept = self.plan.choose_convolution(product, [as_kernel(each) for each in configs], groups)
             except Exception as error:  # noqa: BLE001 (as with products)
-                _tell_left(error)
+                tell_left(error)
                 return iter(configs)
             count("convolutions", 1)
             count("candidates", len(configs) + 1)
@@ -188,11 +208,10 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return with_options(choice, {"NUM_SMS": self.plan.sms}) if kernel.kind in _PERSISTENT else choice
 
 
-def _tell_left(error: Exception) -> None:
+def tell_left(error: Exception) -> None:
+    """Count and say that Inductor goes on by itself."""
     count(f"left to Inductor: {type(error).__name__}", 1)
-    warnings.warn(
-        f"Candidates must be ranked, but are left to Inductor: {error}", RuntimeWarning, stacklevel=3
-    )
+    warnings.warn(f"Kernels must be chosen, but are left to Inductor: {error}", RuntimeWarning, stacklevel=3)
 
 
 def slower_call(templates: Set[str], dtype: str) -> str:

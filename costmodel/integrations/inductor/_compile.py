@@ -14,7 +14,8 @@ from msgspec.structs import replace as replace_fields
 
 from costmodel.arguments import check_whole
 from costmodel.errors import CostModelError
-from costmodel.integrations.inductor._choices import SmPlan
+from costmodel.integrations.inductor._choices import SmPlan, tell_left
+from costmodel.integrations.inductor._fused_model import shipped_blocks
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import RanksProducts, open_ranking
 from costmodel.integrations.inductor._sms import on_part, platform_here
@@ -67,7 +68,9 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     """
     budgets = _checked(sms)
     check_whole("keep", keep, 0, 1000)
-    plan = replace(_plan(keep, model, store), times_fusion=mode is not None)
+    plan = _plan(keep, model, store)
+    if mode is None:
+        plan = replace(plan, times_fusion=False, blocks=shipped_blocks() if model == "default" else None)
     return SmDispatcher(function, plan, budgets, _options_of(mode, keep), options)
 
 
@@ -132,12 +135,22 @@ class Backend:
         self._plan, self._sms, self._patches = plan, sms, patches
 
     def __call__(self, graph: Any, inputs: Sequence[Any]) -> Any:
-        """Compile a graph."""
+        """Compile a graph; once more with fusion timed, should a kernel fail that was fused by rule."""
+        try:
+            return self._compiled(graph, inputs, self._plan)
+        except Exception as error:
+            if self._plan.times_fusion:
+                raise
+            tell_left(error)
+        return self._compiled(graph, inputs, replace(self._plan, times_fusion=True, blocks=None))
+
+    def _compiled(self, graph: Any, inputs: Sequence[Any], plan: SmPlan) -> Any:
         from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
         @wraps(compile_fx_inner)
         def inner(*args: Any, **kwargs: Any) -> Any:  # backward passes come later, in another thread
-            with self._applied():
+            known = replace(plan, times_fusion=True) if kwargs.get("is_backward") else plan
+            with self._applied(known):
                 compiled = compile_fx_inner(*args, **kwargs)
             run = getattr(compiled, "current_callable", None)
             # PyTorch's own CUDA graphs give what they run memory of theirs, where none can be captured.
@@ -145,7 +158,7 @@ class Backend:
                 compiled.current_callable = FirstInGraphs(run)
             return compiled
 
-        with self._applied():
+        with self._applied(plan):
             return compile_fx(graph, inputs, inner_compile=inner, config_patches=self._patches)
 
     def get_compiler_config(self) -> Any:
@@ -155,10 +168,10 @@ class Backend:
         return get_patched_config_dict(config_patches=self._patches)
 
     @contextmanager
-    def _applied(self) -> Iterator[None]:
+    def _applied(self, plan: SmPlan) -> Iterator[None]:
         with on_part(self._sms):
             granted = replace_fields(platform_here(), sms_requested=self._sms)  # the driver may round up
-            with applied(replace(self._plan, platform=granted)):
+            with applied(replace(plan, platform=granted)):
                 yield
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 from torch._inductor import config, scheduler, select_algorithm, utils
+from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count
+from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count, tell_left
 from costmodel.integrations.inductor._describe import read_choice, read_product
+from costmodel.integrations.inductor._fusion import fuse_untimed
 from costmodel.integrations.inductor._shortlist import even_out
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import L2Policy
@@ -42,6 +44,7 @@ def applied(plan: SmPlan) -> Iterator[None]:
     _hook_up(select_algorithm.get_algorithm_selector_cache())
     _let_rules_fuse()
     _try_templates_on_parts()
+    _choose_blocks()
     _share_assembler()
     # What a kernel other than a product was tuned to is kept under a hash of its source, which holds this
     # setting: whatever is true lets it be kept, and the identity keeps it apart.
@@ -73,7 +76,7 @@ def _share_assembler() -> None:
 
 @cache
 def _let_rules_fuse() -> None:
-    """Let a plan that times no fusion go by Inductor's own rule for it, which exists from PyTorch 2.11 on.
+    """Let a plan that times no fusion go by a rule, or by Inductor's own, which exists from PyTorch 2.11 on.
 
     The setting is changed where it is read to fuse alone: where products are lowered, it lets the candidates
     of all of them be compiled at once.
@@ -83,12 +86,15 @@ def _let_rules_fuse() -> None:
     usual = scheduler.Scheduler.speedup_by_fusion
 
     @wraps(usual)
-    def by_plan(*nodes: Any) -> Any:
+    def by_plan(graph: Any, product: Any, following: Any) -> Any:
         plan = _plan()
         if plan is None or plan.times_fusion:
-            return usual(*nodes)
+            return usual(graph, product, following)
+        decided = fuse_untimed(graph, product, following, plan.sms)
+        if decided is not None:
+            return scheduler.FusionResult.fuse(decided)
         with config.patch(benchmark_epilogue_fusion=False):
-            return usual(*nodes)
+            return usual(graph, product, following)
 
     scheduler.Scheduler.speedup_by_fusion = by_plan
 
@@ -104,6 +110,24 @@ def _try_templates_on_parts() -> None:
         return bool(plan and plan.platform.device.sms >= _BIG_GPU_SMS) or bool(usual(*device))
 
     utils.is_big_gpu = by_plan
+
+
+@cache
+def _choose_blocks() -> None:
+    """Let a plan write blocks into the code of elementwise and reduction kernels before it is compiled."""
+    usual = AsyncCompile.triton
+
+    @wraps(usual)
+    def by_plan(compiler: Any, name: str, source: str, *others: Any, **named: Any) -> Any:
+        plan = _plan()
+        if plan is not None and plan.blocks is not None:
+            try:
+                source = plan.choose_blocks(source)
+            except Exception as error:  # noqa: BLE001 (what Inductor compiles must not fail for its blocks)
+                tell_left(error)
+        return usual(compiler, name, source, *others, **named)
+
+    AsyncCompile.triton = by_plan
 
 
 def _hook_up(selector: Any) -> None:

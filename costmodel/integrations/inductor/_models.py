@@ -16,7 +16,7 @@ from costmodel.products._product import Kernel, Product
 # The model of products that the package ships, boosted on with timings of Inductor's own kernels by
 # experiments/inductor_budgets/fit.py.
 FITTED = Path(__file__).with_name("model.npz")
-_TWINS = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")  # 132 SMs each, with other memories
+TWINS = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")  # 132 SMs each, with other memories
 _SUM_S, _SUM_BYTES = 2.5e-6, 2.2e10  # a small kernel, and bytes/s of one SM, of an H100
 
 
@@ -63,7 +63,7 @@ class FittedRanking:
     def _known(self, device: str) -> str | None:
         """The device that the model knows: this one, or its twin, which ranks kernels almost alike."""
         known = self._model.devices.tolist()
-        alike = [device, *(_TWINS if device in _TWINS else ())]
+        alike = [device, *(TWINS if device in TWINS else ())]
         return next((each for each in alike if each in known), None)
 
     def _decomposed(self, product: Product, splits: int, sms: int, device: str) -> float:
