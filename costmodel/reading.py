@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from io import SEEK_SET, BufferedReader, RawIOBase
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -23,7 +24,7 @@ import msgspec
 
 from costmodel.arguments import check_path
 from costmodel.decoding import check_document, convert
-from costmodel.errors import CostModelError, shorten
+from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ MOST_SETTINGS = 16 * 2**20
 MOST_BYTES = 2**30
 MOST_TOTAL = 16 * 2**30
 MOST_LINE = 64 * 2**20
+_MOST_BESIDE = 1000  # names of a folder that are looked through for one like that of a missing file
 # What unpacking raises where a gzipped file is cut off or damaged.
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _GZIP = b"\x1f\x8b"
@@ -61,6 +63,17 @@ _KINDS = {
 def is_file(path: Path | str) -> bool:
     """Tell whether there is a file. Any value may be asked for: one that is no name of a file is none."""
     return isinstance(path, str | os.PathLike) and os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for names that are too long)
+
+
+def say_near(missing: object) -> str:
+    """Suggest files for one that is missing: a sentence behind a space, empty if none beside it is alike."""
+    if not isinstance(missing, Path):
+        return ""
+    if not is_folder(missing.parent):
+        return f" There is no folder {shorten(missing.parent)}."
+    with suppress(OSError), os.scandir(missing.parent) as entries:
+        return did_you_mean(missing.name, sorted(each.name for each in islice(entries, _MOST_BESIDE)))
+    return ""
 
 
 def is_folder(path: Path | str) -> bool:
@@ -95,7 +108,8 @@ def refusing(where: object, what: str, remedy: str = "", *, form: str = "") -> I
         raise
     except OSError as error:
         reason = error.strerror or _reason(error)
-        said = f"Cannot read {shorten(where)}: {reason}. {remedy}"
+        near = say_near(where) if isinstance(error, FileNotFoundError) else ""
+        said = f"Cannot read {shorten(where)}: {reason}.{near} {remedy}"
         raise CostModelError(said.rstrip()) from error
     except Exception as error:  # decoders document few of the exceptions that damaged bytes make them raise
         looks = say_looks(where, what, form) if isinstance(where, Path) else ""

@@ -123,6 +123,15 @@ def test_only_files_are_read(path, reason):
     assert not is_file(path)
 
 
+def test_of_a_missing_file_those_beside_it_with_like_names_are_told(tmp_path):
+    for name in ("trace.json.gz", "other.toml", "esc\x1b[31m.txt"):
+        (tmp_path / name).touch()
+    assert "Did you mean 'trace.json.gz'?" in refusal_of(read_json, tmp_path / "trace.json")
+    assert "Did you mean" not in refusal_of(read_json, tmp_path / "zzz")
+    assert "\x1b" not in refusal_of(read_json, tmp_path / "esc31m.txt")
+    assert f"There is no folder {tmp_path / 'no'}." in refusal_of(read_json, tmp_path / "no" / "such")
+
+
 def test_pipes_and_sockets_are_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert "named pipe" in refusal_of(read_json, tmp_path / "pipe")

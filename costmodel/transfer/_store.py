@@ -22,7 +22,7 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.reading import open_file
+from costmodel.reading import exists, open_file, say_near
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer._metadata import ModelMetadata
 from costmodel.transfer._serialised import build, describe_class, flatten_state, unflatten_state
@@ -180,7 +180,8 @@ def _readable(path: Path) -> Iterator[None]:
     except CostModelError:
         raise
     except OSError as error:
-        raise CostModelError(f"Cannot read the model {path}: {error.strerror}.") from error
+        near = f"{say_near(path)} `costmodel train --out FILE` writes one." if not exists(path) else ""
+        raise CostModelError(f"Cannot read the model {path}: {error.strerror}.{near}") from error
     except Exception as error:
         reason = " ".join(f"{error}".split()) or type(error).__name__
         raise CostModelError(

@@ -13,7 +13,7 @@ from costmodel.kernels.family._base import Family
 from costmodel.kernels.family._source import FamilySource
 from costmodel.kernels.metaschedule.programs._source import ProgramSource, is_program_place
 from costmodel.kernels.triton._source import is_triton_program
-from costmodel.reading import exists
+from costmodel.reading import exists, say_near
 from costmodel.records._platform import TargetKind
 from costmodel.records._workload import Workload
 
@@ -52,7 +52,8 @@ def open_family(place: Path | str) -> tuple[FamilySource, Family]:
     if found is None:
         raise CostModelError(
             f"A family must be at {place}: the description of a CUDA kernel, a file of Python with a "
-            "TritonFamily, or a folder with either."
+            "TritonFamily, a folder with either, or a program that launches Triton kernels."
+            f"{'' if exists(place) else f' Nothing is there.{say_near(Path(place))}'}"
         )
     return found
 
