@@ -16,9 +16,9 @@ import pandas as pd
 
 from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule, origami
 from costmodel.files import write_json
+from costmodel.integrations.inductor._candidates import choose_to_time
 from costmodel.integrations.inductor._choices import slower_call
 from costmodel.integrations.inductor._models import FITTED, FittedRanking, RanksProducts
-from costmodel.integrations.inductor._shortlist import choose_to_time
 from costmodel.products import Kernel, Product
 from costmodel.products._model import SHIPPED
 

@@ -159,8 +159,8 @@ def all_candidates(sweep: Sweep, most: int) -> Iterator[None]:
     from torch._inductor.choices import InductorChoices
     from torch._inductor.virtualized import V
 
+    from costmodel.integrations.inductor._candidates import more_choices, with_options
     from costmodel.integrations.inductor._describe import read_product
-    from costmodel.integrations.inductor._more_configs import more_choices, with_options
 
     class All(InductorChoices):
         def _finalize_template_configs(

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
+from costmodel.integrations.inductor._candidates import choose_to_time
 from costmodel.integrations.inductor._choices import slower_call
 from costmodel.integrations.inductor._models import FITTED
-from costmodel.integrations.inductor._shortlist import choose_to_time
 from costmodel.products import Kernel, Product
 from costmodel.products._columns import kernel_columns
 from costmodel.products._core import Rates, time_terms

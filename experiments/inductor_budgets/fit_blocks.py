@@ -21,7 +21,7 @@ from kit.trees import complete_trees
 from costmodel.arrays import FloatArray
 from costmodel.files import write_json
 from costmodel.integrations.inductor._fused import Blocks, FusedKernel, fused_columns, read_fused
-from costmodel.integrations.inductor._fused_model import FITTED, FusedModel
+from costmodel.integrations.inductor._models import FITTED_BLOCKS, FusedModel
 
 DATASET = Path(__file__).parents[2] / "datasets" / "inductor-sm-budgets"
 SEEDS, KEEP = 5, 3
@@ -76,8 +76,8 @@ def main() -> None:
         return
     splits, thresholds, leaves = complete_trees([fit(tasks, 0)], DEPTH, np.float32)
     devices = np.array(sorted({each.device for each in tasks}))
-    FusedModel(devices, splits, thresholds, leaves.astype(np.float16)).save(FITTED)
-    print(f"{FITTED}: {FITTED.stat().st_size / 1024:.0f} KiB")
+    FusedModel(devices, splits, thresholds, leaves.astype(np.float16)).save(FITTED_BLOCKS)
+    print(f"{FITTED_BLOCKS}: {FITTED_BLOCKS.stat().st_size / 1024:.0f} KiB")
 
 
 def read_tasks(folder: Path) -> Iterator[Task]:

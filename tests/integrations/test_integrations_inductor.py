@@ -36,6 +36,7 @@ from torch._inductor.virtualized import V
 from costmodel.errors import CostModelError
 from costmodel.integrations.inductor import _install, _timer, install, report
 from costmodel.integrations.inductor import compile as compile_for
+from costmodel.integrations.inductor._candidates import choose_to_time, even_out, more_choices
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
 from costmodel.integrations.inductor._compile import Backend, nearest
 from costmodel.integrations.inductor._describe import (
@@ -44,12 +45,9 @@ from costmodel.integrations.inductor._describe import (
     read_product,
     shared_bytes,
 )
-from costmodel.integrations.inductor._fused_model import shipped_blocks
 from costmodel.integrations.inductor._fusion import fuse_untimed, is_fusible
 from costmodel.integrations.inductor._install import applied
-from costmodel.integrations.inductor._models import open_ranking
-from costmodel.integrations.inductor._more_configs import more_choices
-from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
+from costmodel.integrations.inductor._models import open_ranking, shipped_blocks
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products import Kernel, Product

@@ -16,7 +16,7 @@ from costmodel.integrations.inductor._fused import (
     read_fused,
     with_blocks,
 )
-from costmodel.integrations.inductor._fused_model import FITTED, FusedModel, shipped_blocks
+from costmodel.integrations.inductor._models import FITTED_BLOCKS, FusedModel, shipped_blocks
 
 pytestmark = pytest.mark.white_box
 
@@ -134,7 +134,7 @@ def test_a_model_chooses_the_same_after_it_was_saved(tmp_path: Path) -> None:
 
 def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "blocks.npz"
-    path.write_bytes(FITTED.read_bytes()[:-200])
+    path.write_bytes(FITTED_BLOCKS.read_bytes()[:-200])
     with pytest.raises(CostModelError, match="must be a model of blocks"):
         FusedModel.load(path)
     with pytest.raises(CostModelError, match="must fit one another"):

@@ -12,6 +12,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
 from costmodel.arrays import FloatArray
+from costmodel.integrations.inductor._candidates import choose_to_time, even_out, more_choices, with_options
 from costmodel.integrations.inductor._describe import (
     as_kernel,
     read_choice,
@@ -20,11 +21,8 @@ from costmodel.integrations.inductor._describe import (
     shared_bytes,
 )
 from costmodel.integrations.inductor._fused import TEMPLATE, read_fused, with_blocks
-from costmodel.integrations.inductor._fused_model import FusedModel
 from costmodel.integrations.inductor._fusion import is_fusible, unfused_seconds
-from costmodel.integrations.inductor._models import RanksProducts
-from costmodel.integrations.inductor._more_configs import more_choices, with_options
-from costmodel.integrations.inductor._shortlist import choose_to_time, even_out
+from costmodel.integrations.inductor._models import FusedModel, RanksProducts
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform

@@ -15,9 +15,8 @@ from msgspec.structs import replace as replace_fields
 from costmodel.arguments import check_whole
 from costmodel.errors import CostModelError
 from costmodel.integrations.inductor._choices import SmPlan, tell_left
-from costmodel.integrations.inductor._fused_model import shipped_blocks
 from costmodel.integrations.inductor._install import applied
-from costmodel.integrations.inductor._models import RanksProducts, open_ranking
+from costmodel.integrations.inductor._models import RanksProducts, open_ranking, shipped_blocks
 from costmodel.integrations.inductor._sms import on_part, platform_here
 from costmodel.integrations.inductor._timer import FirstInGraphs
 from costmodel.integrations.inductor._timings import open_timings

@@ -12,10 +12,10 @@ from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
+from costmodel.integrations.inductor._candidates import even_out
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count, tell_left
 from costmodel.integrations.inductor._describe import read_choice, read_product
 from costmodel.integrations.inductor._fusion import fuse_untimed
-from costmodel.integrations.inductor._shortlist import even_out
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import L2Policy
 from costmodel.products._product import Kernel, Product
