@@ -42,8 +42,8 @@ _TOO_LONG = 1 << 31
 _REMEMBERED = 4096
 _FEW = 0.25
 _SURE = {
-    ("usual", "few"): 1.0, ("usual", "part"): 1.2, ("usual", "whole"): 1.25,
-    ("other", "few"): 2.0, ("other", "part"): 1.4, ("other", "whole"): 1.25,
+    ("usual", "few"): 1.0, ("usual", "part"): 1.08, ("usual", "whole"): 1.2,
+    ("other", "few"): 1.75, ("other", "part"): 1.3, ("other", "whole"): 1.2,
 }  # fmt: skip
 
 Multiply = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
@@ -175,7 +175,7 @@ def _plan(product: Product, sms: int, index: int) -> Multiply | None:
 def sure_margin(product: Product, share: float) -> float:
     """Return how many times as long PyTorch's call must be expected to take before another one is run.
 
-    By these margins 0.2 % of the choices for products of other models are over 2 % slower than it
+    By these margins 0.5 % of the choices for products of other models are over 2 % slower than it
     (``experiments/products/sure.py``).
 
     Args:
