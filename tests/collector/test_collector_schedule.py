@@ -87,6 +87,15 @@ def test_a_batch_shares_the_partitions_and_holds_no_more_than_asked(
             assert len(platforms) == 1
 
 
+@pytest.mark.parametrize(
+    ("sms", "partitions"), [(32, 4), (44, 3), (45, 3), (48, 3), (66, 2), (67, 2), (132, 2)]
+)
+def test_as_many_partitions_measure_at_once_as_were_asked_for_if_they_fit(sms: int, partitions: int) -> None:
+    config = replace(CONFIG, sms=(sms,), partitions=partitions, mps=None)
+    (first, *_), *_ = CampaignSchedule(config, [COLLECTOR.platform(sms)]).first_visits(CANDIDATES)
+    assert first.partitions == (partitions if partitions * sms <= DEVICE.sms else 1)
+
+
 @given(configs, counts)
 def test_repeats_are_some_of_the_first_visits(config: CampaignConfig, count: int) -> None:
     schedule = schedule_of(config)
