@@ -71,12 +71,16 @@ def user_name() -> str:
 
 @contextmanager
 def renewing(renew: Callable[[], object], every_s: float) -> Iterator[None]:
-    """Renew leases on a thread, every so many seconds, as long as the context lasts."""
+    """Renew leases on a thread, every so many seconds, as long as the context lasts.
+
+    What fails is tried again the next time: a store may answer again before a lease runs out.
+    """
     done = threading.Event()
 
     def go_on() -> None:
         while not done.wait(every_s):
-            renew()
+            with suppress(Exception):
+                renew()
 
     thread = threading.Thread(target=go_on, daemon=True)
     thread.start()

@@ -231,7 +231,7 @@ class TableLog:
             return connection.execute(update(TURNS).where(*same).values(values)).rowcount == 1
 
     def _renew(self, key: str, holder: str) -> None:
-        with suppress(SQLAlchemyError), self._engine.begin() as connection:
+        with self._engine.begin() as connection:
             mine = TURNS.c.key == key, TURNS.c.holder == holder
             connection.execute(update(TURNS).where(*mine).values(until=time.time() + TURN_S))
 

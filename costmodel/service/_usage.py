@@ -68,7 +68,7 @@ def reporting(report: Callable[[], object]) -> Iterator[None]:
             report()
 
     try_to_report()
-    with renewing(try_to_report, REPORT_EVERY_S):
+    with renewing(report, REPORT_EVERY_S):
         yield
     try_to_report()
 

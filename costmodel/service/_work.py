@@ -287,10 +287,6 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
     """
     made, told_at = 0, -math.inf
 
-    def renew() -> None:
-        with suppress(CostModelError):  # the database may answer again before the lease runs out
-            store.renew(lease, made)
-
     def tell(_: Any) -> None:
         nonlocal made, told_at
         made += 1
@@ -300,7 +296,7 @@ def _renewed(store: JobStore, lease: Lease) -> Iterator[Callable[[Any], None]]:
         if not store.renew(lease, made):
             raise LeaseLostError(f"Job {lease.job} was cancelled, or another worker has this task.")
 
-    with renewing(renew, LEASE_S / _RENEWALS):
+    with renewing(lambda: store.renew(lease, made), LEASE_S / _RENEWALS):
         yield tell
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 import time
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from tune_until_killed import SlowFormula, latency_s, make_space, tune_shared
 from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
 from costmodel.search import ModelSampler, Search, open_study, tune
+from costmodel.search._ask import heartbeat
 from costmodel.search._study import give_up_abandoned
 from costmodel.search._tune import tune_together
 from costmodel.search.samplers._turns import CHOICE, HEARTBEAT, OWNER, is_abandoned
@@ -179,6 +181,21 @@ def test_trials_of_other_hosts_count_as_abandoned_once_they_are_silent():
     assert not is_abandoned(trial(None))
     reused = {"host": socket.gethostname(), "pid": os.getpid(), "started": -1}
     assert is_abandoned(trial(reused))
+
+
+def test_a_heartbeat_goes_on_after_a_storage_failed_once(monkeypatch):
+    monkeypatch.setattr("costmodel.search._ask.HEARTBEAT_EVERY_S", 0.01)
+    trial, told = open_study(None, "beats").ask(), threading.Event()
+    failures = [OSError("the database is away")]
+
+    def write(*_):
+        if failures:
+            raise failures.pop()
+        told.set()
+
+    monkeypatch.setattr(trial.storage, "set_trial_system_attr", write)
+    with heartbeat(lambda: [trial]):
+        assert told.wait(20)
 
 
 def test_what_waits_while_another_search_measures_has_a_heartbeat_too(monkeypatch):
