@@ -36,10 +36,13 @@ class Mixed:
     listed: int
     doubt: float
     kind: type[SourceMixture] = SourceMixture
+    follows_one: bool = False
 
     def __call__(self, columns: Sequence[Column]) -> TransferModel:
         model = self.kind.for_columns(columns, 0)
         model.listed, model.doubt = self.listed, self.doubt
+        if not self.follows_one:
+            model.device_columns = ()
         return model
 
 
@@ -58,4 +61,5 @@ RULES: Mapping[str, Callable[[Sequence[Column]], TransferModel]] = {
     "doubt .2": Mixed(0, 0.2),
     "4 from the mean, doubt .2": Mixed(4, 0.2),
     "8 from the mean, doubt .2": Mixed(8, 0.2),
+    "4 from the mean, doubt .2, a lone GPU's list": Mixed(4, 0.2, follows_one=True),
 }

@@ -289,3 +289,17 @@ def test_trials_that_are_proposed_at_once_share_no_threads_of_blas() -> None:
         [sys.executable, "-c", PARALLEL], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "True True 1\n"
+
+
+def test_a_lone_source_of_another_device_is_followed_down_its_list() -> None:
+    X, y, tasks = family()
+    source, (target, latency_s) = [each[tasks == 0] for each in (X, y, tasks)], without(X, y, tasks, 3)[1]
+    lone = SourceMixture((0, 1), device_columns=(0,)).fit(*source)
+    listed = np.argsort(source[1], kind="stable").tolist()
+    assert searched(lone, target, latency_s, near=0.0) == listed
+    here = target.copy()  # on another part of the device that the source is of
+    here[:, 0] = source[0][0, 0]
+    assert searched(lone, here, latency_s, near=0.0) != listed
+    several = without(X, y, tasks, 3)[0]
+    told, untold = (SourceMixture((0, 1), device_columns=each).fit(*several) for each in ((0,), ()))
+    assert searched(told, target, latency_s, near=0.0) == searched(untold, target, latency_s, near=0.0)

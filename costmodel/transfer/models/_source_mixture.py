@@ -44,7 +44,8 @@ class SourceMixture(StorableModel):
     sources that disappoint.
 
     A search measures first what those akin put first, and then ``listed`` configs from the top of the mean
-    over all, a rule that is hard to beat: within these it is never more than one measurement behind it.
+    over all, a rule that is hard to beat: within these it is never more than one measurement behind it. If
+    one source of another device is all that is known, it goes down that source's list throughout.
 
     It is a ``Posterior``: ``shortlist`` draws from it. How a search begins and when it leaves its sources was
     chosen on other kernels than it is reported on (experiments/source_choice). ``kin_columns`` and the
@@ -55,6 +56,7 @@ class SourceMixture(StorableModel):
         task_columns: Positions of the columns that describe the task.
         kin_columns: Positions of the task columns that are equal among devices of one architecture; with none
             all sources are akin.
+        device_columns: Positions of the task columns that tell devices apart; with none all are one.
         neighbours: Configs of each source task to average, see ``TaskCurves``.
         bandwidth: See ``WeightedConsensus``.
         sources: Source tasks that count, about, see ``source_weights``.
@@ -73,6 +75,7 @@ class SourceMixture(StorableModel):
         task_columns: tuple[int, ...],
         kin_columns: tuple[int, ...] = (),
         *,
+        device_columns: tuple[int, ...] = (),
         neighbours: int = 3,
         bandwidth: float = 2.0,
         sources: int = 8,
@@ -87,6 +90,7 @@ class SourceMixture(StorableModel):
     ) -> None:
         self.task_columns = task_columns
         self.kin_columns = kin_columns
+        self.device_columns = device_columns
         self.neighbours = neighbours
         self.bandwidth = bandwidth
         self.sources = sources
@@ -105,6 +109,7 @@ class SourceMixture(StorableModel):
         return cls(
             positions(columns, "workload", "platform"),
             positions(columns, tags=("architecture",)),
+            device_columns=positions(columns, tags=("device",)),
             config_columns=positions(columns, "config", tags=("kernel",)),
         )
 
@@ -147,11 +152,15 @@ class SourceMixture(StorableModel):
         )
 
     def propose(self, X: FloatArray, y: FloatArray) -> Predictor:
-        """What those akin put first, then the mean over all for a while, then what ``adapt`` says."""
+        """What those akin put first, then the mean over all for a while, then what ``adapt`` says.
+
+        Nothing tells whether a lone source of another device misleads before its list has ended: whatever
+        leaves it early is further behind it than ahead (experiments/source_choice).
+        """
         if not y.size:
             return self
         adapted = self.adapt(X, y)
-        if y.size > self.listed:
+        if y.size > self.listed and not self._has_a_lone_source_elsewhere(X):
             return adapted
         return Proposal(_MeanOfSources(self.curves_, self._likely(X)), adapted)
 
@@ -190,6 +199,14 @@ class SourceMixture(StorableModel):
         everyone = self._weights(X[:1])[0][0]
         likely = np.argsort(-everyone, kind="stable")[: self.sources]
         return np.asarray(likely[everyone[likely] > 0.0])
+
+    def _has_a_lone_source_elsewhere(self, X: FloatArray) -> bool:
+        """Whether one source is all that is known, and of another device than these rows."""
+        if len(self.curves_.centres_) > 1:
+            return False
+        told = np.isin(sorted(self.task_columns), self.device_columns)
+        source = self.curves_.task_scaler_.mean_[told]  # of one task, its columns
+        return not np.array_equal(source, np.nan_to_num(X[0, sorted(self.task_columns)][told]))
 
     def _prior(self, X: FloatArray) -> FloatArray:
         _, akin, place = self._weights(X)
