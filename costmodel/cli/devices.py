@@ -94,6 +94,7 @@ def _print_entry(entry: "KnownDevice", rates: "PeakRates") -> None:
         ("stated for all, fp16 Tensor", _known(entry.stated.tensor_tflops, "TFLOPS")),
         ("last-level cache", _known(device.l2_bytes / 2**20, "MiB")),
         ("highest clock", _known(device.clock_mhz, "MHz")),
+        ("board", _known(entry.board_w, "W")),
         ("shared memory of an SM", _known(device.shared_bytes_per_sm / 2**10, "KiB")),
         ("registers of an SM", _known(device.registers_per_sm)),
         ("threads, blocks of an SM", f"{device.max_threads_per_sm}, {device.max_blocks_per_sm}"),

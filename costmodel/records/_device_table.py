@@ -42,6 +42,8 @@ class KnownDevice(msgspec.Struct, frozen=True):
         aliases: Its other names.
         stated: Peak rates stated by the vendor, to check the device against.
         source: Documents from which the figures are taken.
+        board_w: Watts that the board may draw; 0 if unknown.
+        transistors_per_mm2: Of its chip; 0 if unknown.
     """
 
     device: Device
@@ -49,6 +51,8 @@ class KnownDevice(msgspec.Struct, frozen=True):
     aliases: tuple[str, ...]
     stated: StatedPeaks
     source: str
+    board_w: int = 0
+    transistors_per_mm2: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,6 +72,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shared_bytes_per_sm: Size = 0
     registers_per_sm: Size = 0
     tensor_flops_per_sm_clock: Size = 0
+    transistors_per_mm2: Size = 0
 
 
 class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +86,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth_gb_s: Rate = 0.0
     l2_bytes: Size = 0
     tensor_flops_per_sm_clock: Size | None = None
+    board_w: Size = 0
     aliases: tuple[str, ...] = ()
     stated: StatedPeaks = StatedPeaks()
 
@@ -106,7 +112,15 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ),
         )
         source = f"{self.source}; {self.architecture}: {architecture.source}"
-        return KnownDevice(device, architecture.vendor, self.aliases, self.stated, source)
+        return KnownDevice(
+            device,
+            architecture.vendor,
+            self.aliases,
+            self.stated,
+            source,
+            self.board_w,
+            architecture.transistors_per_mm2,
+        )
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -160,6 +174,12 @@ def find_entry(name: str, extra: Path | None = None) -> KnownDevice:
     if len(found) != 1:
         refuse_name(name, found, entries, "one that `costmodel devices list` shows")
     return entries[found[0]]
+
+
+@cache
+def find_shipped(name: str) -> KnownDevice | None:
+    """Return the row of the shipped table whose device has exactly this name; None if there is none."""
+    return next((entry for entry in read_devices() if entry.device.name == name), None)
 
 
 def find_among(name: str, known: Collection[str], what: str) -> str:

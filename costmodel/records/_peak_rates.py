@@ -1,9 +1,11 @@
 """What SMs of a device do at most, what long kernels reach of it, and how long workloads take at least."""
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import NamedTuple
 
 from costmodel.errors import CostModelError
+from costmodel.records._device_table import find_shipped
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
@@ -65,21 +67,52 @@ class ReachedRates(NamedTuple):
     bandwidth: float = 0.85
 
 
-# By linear layers (cuBLAS, float32) and additions of 0.5 GB with PyTorch 2.1. The A100's rates and all
-# bandwidths were checked in the public data of NeuSight (S. Lee et al., ASPLOS 2025); the rates of T4, L4 and
-# V100 are as reported to us. Boards of 70 W cannot hold their clocks. What other GPUs reach is assumed.
-_REACHED = {
-    "Tesla T4": ReachedRates(0.48, 0.76),
-    "NVIDIA L4": ReachedRates(lanes=0.29),
-    "Tesla V100-PCIE-32GB": ReachedRates(0.94, 0.90),
-    "NVIDIA A100-PCIE-40GB": ReachedRates(0.93, 0.84),
-}
+# By additions of 0.5 GB with PyTorch 2.1, in the public data of NeuSight (S. Lee et al., ASPLOS 2025). What
+# other GPUs reach is assumed.
+_BANDWIDTH = {"Tesla T4": 0.76, "Tesla V100-PCIE-32GB": 0.90, "NVIDIA A100-PCIE-40GB": 0.84}
+# Operations in float32 for a joule, on a chip of one transistor a mm2: by products on a T4 and an L4
+# (experiments/another_gpu/linear_layers.py).
+FLOPS_PER_J = 1.206e7
 
 
 def reached_rates(device: Device) -> ReachedRates:
     """Shares of a device's datasheet, or of that of the real device that a hypothetical one is made of."""
-    real = device.of if isinstance(device, HypotheticalDevice) else device
-    return _REACHED.get(real.name, ReachedRates())
+    usual = ReachedRates()
+    bandwidth = _BANDWIDTH.get(_real(device).name, usual.bandwidth)
+    return ReachedRates(min(usual.lanes, held_share(device)), bandwidth)
+
+
+def held_share(device: Device, flops_per_j: float = FLOPS_PER_J) -> float:
+    """Return the share of its float32 rate that a GPU's board has the power for; 1 where nothing tells.
+
+    A board's clocks fall until its lanes draw what it may. What an operation costs goes with the capacitance
+    of what it switches, and so with the width of a transistor, the root of its area, at about the same
+    voltage (Dennard et al., IEEE JSSC 9(5), 1974, from whose scaling voltages have parted).
+
+    Args:
+        device: The GPU, as the table knows it; of a hypothetical one, the real one that it is made of.
+        flops_per_j: Operations for a joule, on a chip of one transistor a mm2.
+
+    Example:
+        >>> from costmodel.records import find_device
+        >>> held_share(find_device("L4")) < 0.4 and held_share(find_device("H100 SXM")) == 1
+        True
+    """
+    entry = find_shipped(_real(device).name)
+    if entry is None or not power_is_known(device):
+        return 1.0
+    held = entry.board_w * flops_per_j * sqrt(entry.transistors_per_mm2)
+    return min(1.0, held / (peak_rates(entry.device).fp32_tflops * 1e12))
+
+
+def power_is_known(device: Device) -> bool:
+    """Tell whether the power of a device's board, and how dense its chip is, are known."""
+    entry = find_shipped(_real(device).name)
+    return entry is not None and bool(entry.board_w and entry.transistors_per_mm2)
+
+
+def _real(device: Device) -> Device:
+    return device.of if isinstance(device, HypotheticalDevice) else device
 
 
 # GeForce GPUs since Turing halve what their Tensor Cores do in float16 if sums are in float32 (NVIDIA Ampere

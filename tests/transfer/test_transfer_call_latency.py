@@ -307,7 +307,10 @@ def test_measured_calls_move_others() -> None:
 
 def test_what_is_no_call_is_told() -> None:
     assert is_call(Workload.parse("matmul-m1-n1-k1-float16"))
-    assert not is_call(Workload.parse("matmul-m1-n1-k1"))
+    assert is_call(Workload.parse("matmul-m1-n1-k1"))
+    assert not is_call(Workload.parse("conv2d-n1-c256-h14-w14-o256-k3-s1"))
+    with pytest.raises(CostModelError, match="must be a product in float16 or float32"):
+        predict_call(Workload.parse("conv2d-n1-c256-h14-w14-o256-k3-s1"), GPU)
     with pytest.raises(CostModelError, match="The types of gemm must be one of"):
         predict_call(Workload.parse("aiconfigurator.gemm.fp3-m1-n1-k1"), GPU)
     with pytest.raises(CostModelError, match="must have the sizes k"):

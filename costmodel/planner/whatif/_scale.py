@@ -28,6 +28,7 @@ from costmodel.records._peak_rates import reached_rates, tensor_flops_with_float
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._calls import compare_devices, is_call
+from costmodel.transfer.prediction._lane_products import is_lane_product
 
 
 def scale(graph: KernelGraph, pattern: str, factor: float) -> KernelGraph:
@@ -198,8 +199,8 @@ def on_device(
     and other kernels with the first. In addition, the part of the time that memory takes, small for products
     and large for most others, scales with the bandwidth. A rate that is not known for both devices counts as
     equal. Of the rates of a datasheet counts what a device reaches, where that is known. Products in float16
-    whose sizes are known take, between real devices on which models of library calls have an interval, what
-    these say of the one over what they say of the other.
+    or float32 whose sizes are known take, between real devices on which models of library calls have an
+    interval, what these say of the one over what they say of the other.
 
     Args:
         graph: The graph.
@@ -269,7 +270,8 @@ def _compare_calls(graph: KernelGraph, recorded: Device, device: Device) -> Floa
         return found
     for number, name in enumerate(graph.workloads):
         if name and is_call(workload := Workload.parse(name)):
-            of_it = find_products(graph) & (graph.workload_ids == number)
+            those = find_lane_products(graph) if is_lane_product(workload) else find_products(graph)
+            of_it = those & (graph.workload_ids == number)
             if of_it.any() and (times := compare_devices(workload, recorded, device)):
                 found[:, of_it] = np.array(times)[:, None]
     return found

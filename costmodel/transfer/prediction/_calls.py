@@ -20,9 +20,11 @@ from costmodel.records._peak_rates import tensor_flops_with_float32_sums
 from costmodel.records._platform import Device, compute_capability
 from costmodel.records._workload import Workload
 from costmodel.transfer._call_latency import CallModel, LibraryCalls, shipped_call_models, spans_of
+from costmodel.transfer.prediction._lane_products import is_lane_product, predict_lane_product
 
 # Products of ours are calls, too.
 _SUITE, _OURS = "aiconfigurator", {"float16": "bfloat16"}
+_LANES = "cublas"  # computes products in float32 on lanes
 # The oldest generation that was measured, and so could be left out: Ampere.
 _OLDEST = 80
 # How far a device may lie beyond all that were measured, as a factor. Of generations that were left out, the
@@ -41,17 +43,21 @@ def check_can_make(device: Device, types: str) -> None:
     Raises:
         CostModelError: It is of another vendor, or its Tensor Cores do not know the type.
     """
-    if device.kind != "cuda":
-        raise CostModelError(
-            f"Calls are predicted on NVIDIA GPUs alone, but got {device.name}: other vendors have other "
-            "libraries, and what was learned does not hold there."
-        )
+    _check_vendor(device)
     name = types.split(".", maxsplit=1)[0]
     least = find_format(name).least_capability
     if compute_capability(device.architecture) < least:
         raise CostModelError(
             f"A GPU that multiplies {name} must be of sm_{least} or later, but got {device.name}, of "
             f"{device.architecture or 'an architecture that is not told'}."
+        )
+
+
+def _check_vendor(device: Device) -> None:
+    if device.kind != "cuda":
+        raise CostModelError(
+            f"Calls are predicted on NVIDIA GPUs alone, but got {device.name}: other vendors have other "
+            "libraries, and what was learned does not hold there."
         )
 
 
@@ -115,7 +121,7 @@ def read_measured_calls(path: Path) -> list[MeasuredCall]:
 
 def is_call(workload: Workload) -> bool:
     """Tell whether a workload is a call whose latency the shipped models know."""
-    return _name_parts(workload)[0] in CALL_KINDS
+    return _name_parts(workload)[0] in CALL_KINDS or is_lane_product(workload)
 
 
 def predict_call(
@@ -124,8 +130,8 @@ def predict_call(
     """Predict a call on all SMs of a GPU, the fastest framework first.
 
     Args:
-        workload: The call, such as ``aiconfigurator.gemm.fp8-m64-n4096-k4096`` or
-            ``matmul-m64-n4096-k4096-float16``.
+        workload: The call, such as ``aiconfigurator.gemm.fp8-m64-n4096-k4096``,
+            ``matmul-m64-n4096-k4096-float16`` or, on lanes, ``matmul-m512-n4096-k4096``.
         device: The GPU, which may be hypothetical.
         measured: LibraryCalls of this kind that were measured on it, in which framework, and their seconds.
 
@@ -133,10 +139,13 @@ def predict_call(
         CostModelError: It is no call, no framework makes it, too little is known of the GPU, or the GPU
             cannot make it.
     """
+    if is_lane_product(workload):
+        _check_vendor(device)
+        return [_predict_on_lanes(workload, device, measured)]
     kind, types = _name_parts(workload)
     if kind not in CALL_KINDS:
         raise CostModelError(
-            f"A call must be a product in float16, or of {', '.join(CALL_KINDS)} "
+            f"A call must be a product in float16 or float32, or of {', '.join(CALL_KINDS)} "
             f"with its types and sizes as in {_SUITE}.gemm.fp8-m64-n4096-k4096, but got {workload.name}."
         )
     model = shipped_call_models()[kind]
@@ -161,6 +170,15 @@ def predict_call(
         low, high = (None, None) if note else (float(low_s), float(high_s))
         predictions.append(CallPrediction(framework, float(latency_s), low, high, note))
     return sorted(predictions, key=lambda each: each.latency_s)
+
+
+def _predict_on_lanes(workload: Workload, device: Device, measured: Sequence[MeasuredCall]) -> CallPrediction:
+    if wrong := [each for each in measured if each.framework != _LANES]:
+        raise CostModelError(
+            f"A measured product in float32 must be a call of {_LANES}, but got {wrong[0].framework!r}."
+        )
+    seen = [(Workload.parse(each.call), each.latency_s) for each in measured]
+    return CallPrediction(_LANES, *predict_lane_product(workload, device, seen))
 
 
 def compare_devices(
