@@ -26,8 +26,8 @@ from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag, tell_answer
 from costmodel.transfer._base import TransferModel
 from costmodel.transfer._make import make_model
-from costmodel.transfer._metadata import ModelMetadata, software_versions
 from costmodel.transfer._rows import LearningRows
+from costmodel.transfer._store import ModelMetadata, software_versions
 from costmodel.transfer.prediction._model import Model
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from costmodel.learners._base import Prediction
 from costmodel.records._identity import content_id
 from costmodel.records._platform import Device
 from costmodel.transfer import LearningRows, load_model, make_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.prediction._model import Model
 
 sys.path.append(str(Path(__file__).parents[1]))

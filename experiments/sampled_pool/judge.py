@@ -36,7 +36,7 @@ from costmodel.records import Workload
 from costmodel.records._identity import content_id
 from costmodel.transfer import LearningRows, load_model, make_model
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.models._known_on_whole import KnownOnWhole
 from costmodel.transfer.models._residual import Residual
 from costmodel.transfer.prediction._model import Model

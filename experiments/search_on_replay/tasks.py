@@ -10,7 +10,7 @@ from costmodel.dataset import Dataset, Split
 from costmodel.features import extract
 from costmodel.search import Pool
 from costmodel.transfer import Model, make_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 
 BUDGETS = (8, 32, 132)
 

@@ -16,7 +16,7 @@ from costmodel.dataset import load_dataset
 from costmodel.errors import CostModelError
 from costmodel.learners import Prediction
 from costmodel.transfer import LearningRows, make_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.prediction._model import Model
 
 pytestmark = pytest.mark.white_box

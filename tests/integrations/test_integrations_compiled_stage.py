@@ -18,7 +18,7 @@ from costmodel.integrations.tvm._compiled_stage import CompiledStage
 from costmodel.kernels._machine_code import MACHINE_CODE_FACTS, MachineCode
 from costmodel.learners import Prediction
 from costmodel.transfer import TransferModel
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.prediction._model import Model
 
 pytestmark = pytest.mark.white_box

@@ -25,7 +25,7 @@ from costmodel.kernels.metaschedule._source import lowered_launches
 from costmodel.records import Candidate
 from costmodel.records._candidate import KernelLaunch
 from costmodel.transfer import Model, StorableModel, load_model, make_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.models._residual import FromScratch
 from costmodel.workloads._recognise import relax_kernels
 

@@ -19,7 +19,7 @@ from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import part_of
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
 from costmodel.transfer import Model, StorableModel, load_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, read_device
 from costmodel.tuning import train

@@ -11,7 +11,7 @@ from costmodel.errors import CostModelError
 from costmodel.records import Candidate, find_device
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.transfer import kernel_frame, load_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning
 from costmodel.transfer.prediction.pyfunc import OUTPUTS, PredictsFromFrame
 from costmodel.tuning import train

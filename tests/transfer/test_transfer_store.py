@@ -26,8 +26,7 @@ from costmodel.learners.trees._boosted_trees import XGBoostRanker
 from costmodel.records import find_device
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, TransferModel, load_model
-from costmodel.transfer._metadata import ModelMetadata, software_versions
-from costmodel.transfer._store import read_card
+from costmodel.transfer._store import ModelMetadata, read_card, software_versions
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._guarded import Guarded
 from costmodel.transfer.models._residual import FromScratch, Residual

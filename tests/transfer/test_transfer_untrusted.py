@@ -18,7 +18,7 @@ from costmodel.learners.trees._checked_booster import check_booster
 from costmodel.learners.trees._ubjson import read_ubjson
 from costmodel.testing import contract_rows
 from costmodel.transfer import Model, load_model
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._guarded import Guarded
 from costmodel.transfer.models._residual import FromScratch, Residual

@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.features._extract import COLUMNS
 from costmodel.learners._stored_state import StoredState
 from costmodel.transfer._base import TransferModel
-from costmodel.transfer._metadata import ModelMetadata, software_versions
+from costmodel.transfer._store import ModelMetadata, software_versions
 from costmodel.transfer.models._residual import FromScratch
 from costmodel.transfer.prediction._model import Model, load_model
 from costmodel.tuning._shipped import pretrained

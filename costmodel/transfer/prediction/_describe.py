@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from costmodel.tracking._items import ModelFile
-from costmodel.transfer._metadata import ModelMetadata
+from costmodel.transfer._store import ModelMetadata
 from costmodel.transfer.prediction import pyfunc
 
 if TYPE_CHECKING:

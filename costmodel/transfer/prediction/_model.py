@@ -20,8 +20,7 @@ from costmodel.records._platform import Device, Platform, part_of
 from costmodel.records._workload import Workload
 from costmodel.report._page import facts_html
 from costmodel.transfer._base import StorableModel, TransferModel
-from costmodel.transfer._metadata import ModelMetadata
-from costmodel.transfer._store import MOST_BYTES, StoredModel, read_model, write_model
+from costmodel.transfer._store import MOST_BYTES, ModelMetadata, StoredModel, read_model, write_model
 from costmodel.transfer.prediction._candidates import Kernels, kernels_to_predict
 from costmodel.transfer.prediction._devices import (
     NEVER_MEASURED,
