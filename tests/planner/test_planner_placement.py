@@ -11,6 +11,7 @@ from every_placement import EveryPlacement, draw
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.planner import Node, PlacementDevice, PlacementProblem, place
 from costmodel.planner.placement import _place
+from costmodel.planner.placement._models import share_out_pairs
 from costmodel.planner.placement._place import judge_placement
 from costmodel.planner.placement._problem import slices
 from costmodel.planner.placement._solver import Scale, import_cp_model, solve
@@ -52,6 +53,29 @@ def test_more_freedom_is_never_worse_when_time_runs_out(seed: int) -> None:
     contiguous = place(problem, time_limit_s=1)
     free = place(problem, contiguous=False, time_limit_s=1.3)  # of each search; slack for a busy machine
     assert free.value <= contiguous.value + 1e-9
+
+
+def test_two_devices_at_a_time_share_out_what_one_had() -> None:
+    """Twelve pairs of nodes that must not be parted, and a CPU that is four times as slow."""
+    nodes = [Node(id=i, latency=1.0, cpu_latency=4.0, transfer=9.0 * (i % 2 == 0)) for i in range(24)]
+    edges = [(i, i + 1) for i in range(0, 24, 2)]
+    devices = [
+        *(PlacementDevice(name=f"gpu {i}") for i in range(4)),
+        PlacementDevice(name="cpu", is_cpu=True),
+    ]
+    problem = PlacementProblem(tuple(nodes), tuple(edges), tuple(devices))
+    shared = share_out_pairs(problem, dict.fromkeys(range(24), "gpu 1"), time_limit_s=60, seed=0)
+    assert judge_placement(problem, shared, contiguous=False).value == pytest.approx(6.0)
+    assert share_out_pairs(problem, shared, time_limit_s=60, seed=0) == shared
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sharing_out_pairs_never_makes_a_placement_worse(seed: int) -> None:
+    problem = draw(seed, largest=8)
+    start = place(problem, contiguous=False, method="prefixes")
+    shared = share_out_pairs(problem, start.device_of, time_limit_s=60, seed=0)
+    found = judge_placement(problem, shared, contiguous=False).value
+    assert EveryPlacement(problem).least_max_load(contiguous=False) - 1e-9 <= found <= start.value + 1e-9
 
 
 @pytest.mark.parametrize("method", ["prefixes", "greedy"])

@@ -6,17 +6,20 @@ that it left.
 
 Notations of the second: slots stand in the order in which a contiguous pipeline calls them. Each is a device
 of one kind: of any where the placement is contiguous, as the order decides which; of a fixed one otherwise,
-as order does not matter.
+as order does not matter. Where that model is too large to be searched, two devices at a time share out what
+they have anew.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 from time import monotonic
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from costmodel.planner.placement._evaluate import latency
+from costmodel.planner.placement._evaluate import Placed, device_loads, latency
 from costmodel.planner.placement._problem import PlacementProblem, colours
 from costmodel.planner.placement._solver import (
     Blocks,
@@ -217,6 +220,81 @@ class _LoadModel:
             before, after = self._slots.column(slot), self._slots.column(slot + 1)
             for block, literal in enumerate(after):
                 self.model.add_bool_or(literal.negated(), *before[:block])
+
+
+# The longest that two devices are looked at; what is found until then counts.
+_PAIR_S = 2.0
+
+
+def share_out_pairs(problem: PlacementProblem, placed: Placed, *, time_limit_s: float, seed: int) -> Placed:
+    """Let two devices at a time share out their blocks anew, until no pair can do better or time is up.
+
+    The load of a device depends on its own blocks alone, so that others keep theirs. The busiest devices come
+    first, each with the least busy one that it has not been tried with since either of them changed.
+    """
+    blocks, until = make_blocks(problem, contiguous=False), monotonic() + time_limit_s
+    loads = {each.device: each.load for each in device_loads(problem, placed)}
+    settled: set[frozenset[str]] = set()
+    while (left_s := until - monotonic()) > 0:
+        pairs = (frozenset(pair) for pair in combinations(loads, 2))
+        busiest = {pair: sorted((loads[each] for each in pair), reverse=True) for pair in pairs}
+        open_pairs = [pair for pair in busiest if pair not in settled]
+        if not open_pairs:
+            break
+        pair = min(open_pairs, key=lambda pair: (-busiest[pair][0], busiest[pair][1], sorted(pair)))
+        settled.add(pair)
+        model = _PairModel(blocks, placed, sorted(pair), Scale(busiest[pair][0]))
+        shared = model.read(solve(model.model, model.scale, min(left_s, _PAIR_S), seed))
+        if shared is None:
+            continue
+        found = {each.device: each.load for each in device_loads(problem, shared)}
+        if max(found[each] for each in pair) < busiest[pair][0]:
+            placed, loads = shared, found
+            settled = {each for each in settled if not each & pair}
+    return placed
+
+
+class _PairModel:
+    """The blocks of two devices; all others are elsewhere."""
+
+    def __init__(self, blocks: Blocks, placed: Placed, pair: list[str], scale: Scale) -> None:
+        self.model, self.scale = import_cp_model().CpModel(), scale
+        self._blocks, self._placed, self._pair = blocks, placed, pair
+        inside = {block for block, nodes in enumerate(blocks.nodes) if placed[nodes[0]] in pair}
+        touched = [value for value in blocks.values if inside.intersection(value.blocks)]
+        here = replace(blocks, values=touched)
+        self._slots = {block: self.model.new_bool_var("") for block in sorted(inside)}
+        never, always = self.model.new_constant(0), self.model.new_constant(1)
+        load = self.model.new_int_var(0, scale.most, "load")
+        for place, name in enumerate(pair):
+            mine = [never] * len(blocks)
+            for block, first in self._slots.items():
+                mine[block] = first.negated() if place else first
+            kind = next(k for k, each in enumerate(blocks.kinds) if name in each.names)
+            add_limits(self.model, here, kind, mine, always)
+            self.model.add(_load(self.model, here, scale, kind, mine) <= load)
+        for block, first in self._slots.items():
+            self.model.add_hint(first, placed[blocks.nodes[block][0]] == pair[0])
+        self.model.minimize(load)
+
+    def read(self, solved: Solved) -> Placed | None:
+        """Read the device of each node."""
+        if solved.solver is None:
+            return None
+        moved = {
+            node: self._pair[not solved.solver.boolean_value(first)]
+            for block, first in self._slots.items()
+            for node in self._blocks.nodes[block]
+        }
+        return {**self._placed, **moved}
+
+
+def _load(model: Any, blocks: Blocks, scale: Scale, kind: int, mine: Sequence[Any]) -> Any:
+    """Units that a device of a kind is busy with the blocks whose literals hold."""
+    runs = np.flatnonzero(blocks.runs[:, kind])
+    load = sum(scale.units(blocks.latency[block, kind]) * mine[block] for block in runs)
+    moved = 0 if blocks.kinds[kind].device.is_cpu else add_transfers(model, blocks, scale, mine)
+    return load + moved
 
 
 def _crowded_device(blocks: Blocks, scale: Scale, time_limit_s: float, seed: int) -> float:

@@ -12,7 +12,7 @@ from costmodel.arguments import check_number, check_seed
 from costmodel.errors import CostModelError
 from costmodel.planner.placement import _evaluate as evaluate
 from costmodel.planner.placement._evaluate import DeviceLoad, Placed
-from costmodel.planner.placement._models import least_latency, least_max_load
+from costmodel.planner.placement._models import least_latency, least_max_load, share_out_pairs
 from costmodel.planner.placement._prefixes import best_prefixes, fill
 from costmodel.planner.placement._problem import Node, PlacementProblem
 from costmodel.planner.placement._solver import has_solver, make_blocks
@@ -89,7 +89,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
         contiguous: Whether each device is called once a sample: no value of the forward pass returns to a
             device that it left.
         time_limit_s: Of the solver; where it ends before, the answer is the same for the same seed. If not
-            contiguous, contiguous placements are first searched for as long, so that freedom is not worse.
+            contiguous, contiguous placements are first searched for as long, so that freedom is not worse;
+            and where nothing is proven, two devices at a time then share out their nodes anew, for as long.
         seed: Of the solver's random choices.
         method: ``cp-sat`` (OR-tools) searches and proves, ``prefixes`` cuts one topological order by a
             dynamic program, ``greedy`` fills accelerators in this order. If not given, ``cp-sat`` where
@@ -130,6 +131,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
         if found is not None and (placed is None or task.value(found) < value):
             placed = found
         bound = max(bound, proven) if proven < inf else bound
+        if placed is not None and not contiguous and task.value(placed) * (1 - _PROVEN) > bound:
+            placed = share_out_pairs(problem, placed, time_limit_s=time_limit_s, seed=seed)
     if placed is None:
         raise CostModelError(
             f"A placement must be found, but {method} found none: there may be too little memory. Give "
