@@ -177,7 +177,7 @@ def find_entry(name: str, extra: Path | None = None) -> KnownDevice:
 
 
 @cache
-def find_shipped(name: str) -> KnownDevice | None:
+def find_shipped_device(name: str) -> KnownDevice | None:
     """Return the row of the shipped table whose device has exactly this name; None if there is none."""
     return next((entry for entry in read_devices() if entry.device.name == name), None)
 

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from costmodel.errors import CostModelError
-from costmodel.records._device_table import find_shipped
+from costmodel.records._device_table import find_shipped_device
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
@@ -98,7 +98,7 @@ def held_share(device: Device, flops_per_j: float = FLOPS_PER_J) -> float:
         >>> held_share(find_device("L4")) < 0.4 and held_share(find_device("H100 SXM")) == 1
         True
     """
-    entry = find_shipped(_real(device).name)
+    entry = find_shipped_device(_real(device).name)
     if entry is None or not power_is_known(device):
         return 1.0
     held = entry.board_w * flops_per_j * sqrt(entry.transistors_per_mm2)
@@ -107,7 +107,7 @@ def held_share(device: Device, flops_per_j: float = FLOPS_PER_J) -> float:
 
 def power_is_known(device: Device) -> bool:
     """Tell whether the power of a device's board, and how dense its chip is, are known."""
-    entry = find_shipped(_real(device).name)
+    entry = find_shipped_device(_real(device).name)
     return entry is not None and bool(entry.board_w and entry.transistors_per_mm2)
 
 

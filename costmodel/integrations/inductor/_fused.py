@@ -27,7 +27,7 @@ _COSTLY = ("exp", "erf", "tanh", "rsqrt", "sqrt", "log", "pow", "sigmoid", "div"
 _THREADS_OF_SM, _PROGRAMS_OF_SM = 2048, 32
 
 
-class Blocks(NamedTuple):
+class BlockSizes(NamedTuple):
     """What a kernel's programs work on.
 
     Attributes:
@@ -118,7 +118,7 @@ def read_fused(source: str) -> FusedKernel | None:
     )
 
 
-def with_blocks(source: str, chosen: Sequence[Blocks]) -> str:
+def with_blocks(source: str, chosen: Sequence[BlockSizes]) -> str:
     """Return the code with blocks in place of Inductor's rules for them; several are timed at the first run.
 
     Args:
@@ -138,7 +138,7 @@ def with_blocks(source: str, chosen: Sequence[Blocks]) -> str:
     return source.replace(ast.get_source_segment(source, call) or "", made, 1)
 
 
-def _config_code(blocks: Blocks, names: Sequence[str]) -> str:
+def _config_code(blocks: BlockSizes, names: Sequence[str]) -> str:
     sides = dict(zip(_AXES, blocks[:3], strict=True))
     held = {name: size for name, size in sides.items() if name in names}
     return f"triton.Config({held}, num_warps={blocks.warps}, num_stages=1)"
@@ -181,7 +181,7 @@ def _contiguous(indices: Sequence[str]) -> tuple[int, int, int]:
     return count("x"), count("y"), count("r0_")
 
 
-def possible_blocks(kernel: FusedKernel) -> list[Blocks]:
+def possible_blocks(kernel: FusedKernel) -> list[BlockSizes]:
     """Return blocks that are neither tiny nor huge, by powers of two."""
     axes = {"XBLOCK": kernel.x, "YBLOCK": kernel.y, "R0_BLOCK": kernel.r}
     sides = [
@@ -194,7 +194,7 @@ def possible_blocks(kernel: FusedKernel) -> list[Blocks]:
         if not min(_FEWEST, r) <= elements <= _MOST or kernel.y / y > _MOST_OF_GRID:
             continue
         found += [
-            Blocks(x, y, r, warps)
+            BlockSizes(x, y, r, warps)
             for warps in _WARPS
             if _LEAST_OF_THREAD <= elements / (32 * warps) <= _MOST_OF_THREAD
         ]
@@ -223,12 +223,12 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def fused_columns(kernel: FusedKernel, blocks: Sequence[Blocks], sms: int) -> FloatArray:
+def fused_columns(kernel: FusedKernel, blocks: Sequence[BlockSizes], sms: int) -> FloatArray:
     """Describe a kernel with each of some blocks on a number of SMs: ``(n, len(COLUMNS))``."""
     return np.array([_row(kernel, each, sms) for each in blocks], np.float64)
 
 
-def _row(kernel: FusedKernel, blocks: Blocks, sms: int) -> list[float]:
+def _row(kernel: FusedKernel, blocks: BlockSizes, sms: int) -> list[float]:
     turns = ceil(kernel.r / blocks.r)
     programs = ceil(kernel.x / blocks.x) * ceil(kernel.y / blocks.y)
     covered = programs * blocks.x * blocks.y * turns * blocks.r

@@ -15,7 +15,7 @@ from costmodel.errors import CostModelError
 from costmodel.files import replacing
 from costmodel.integrations.inductor._fused import (
     COLUMNS,
-    Blocks,
+    BlockSizes,
     FusedKernel,
     fused_columns,
     possible_blocks,
@@ -183,7 +183,7 @@ class FusedModel:
         """Whether it has learned from this GPU, or from its twin."""
         return device in self.devices or (device in _TWINS and bool({*_TWINS} & {*self.devices.tolist()}))
 
-    def choose(self, kernel: FusedKernel, sms: int, most: int) -> list[Blocks]:
+    def choose(self, kernel: FusedKernel, sms: int, most: int) -> list[BlockSizes]:
         """Return the blocks that should be fastest on a number of SMs, the best first."""
         blocks = possible_blocks(kernel)
         if not blocks:
