@@ -20,7 +20,7 @@ from kit.trees import complete_trees
 
 from costmodel.arrays import FloatArray
 from costmodel.files import write_json
-from costmodel.integrations.inductor._fused import Blocks, FusedKernel, fused_columns, read_fused
+from costmodel.integrations.inductor._fused import BlockSizes, FusedKernel, fused_columns, read_fused
 from costmodel.integrations.inductor._models import FITTED_BLOCKS, FusedModel
 
 DATASET = Path(__file__).parents[2] / "datasets" / "inductor-sm-budgets"
@@ -39,7 +39,7 @@ RULES = (
 
 
 class Task(NamedTuple):
-    """Blocks of a kernel on a number of SMs.
+    """BlockSizes of a kernel on a number of SMs.
 
     Attributes:
         family: Of the network.
@@ -55,7 +55,7 @@ class Task(NamedTuple):
     kernel: FusedKernel
     sms: int
     device: str
-    blocks: list[Blocks]
+    blocks: list[BlockSizes]
     origins: list[str]
     seconds: FloatArray
     X: FloatArray
@@ -107,11 +107,11 @@ def read_tasks(folder: Path) -> Iterator[Task]:
         )  # fmt: skip
 
 
-def _blocks(kernel: FusedKernel, config: dict[str, Any]) -> Blocks:
+def _blocks(kernel: FusedKernel, config: dict[str, Any]) -> BlockSizes:
     r = config.get("R0_BLOCK") or (
         1 << max(0, kernel.r - 1).bit_length() if kernel.kind != "pointwise" else 1
     )
-    return Blocks(config.get("XBLOCK", 1), config.get("YBLOCK", 1), r, config["warps"])
+    return BlockSizes(config.get("XBLOCK", 1), config.get("YBLOCK", 1), r, config["warps"])
 
 
 def fit(tasks: Sequence[Task], seed: int) -> xgb.Booster:
