@@ -1,4 +1,4 @@
-"""Blocks for Inductor's elementwise and reduction kernels, from their code alone."""
+"""BlockSizes for Inductor's elementwise and reduction kernels, from their code alone."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from costmodel.errors import CostModelError
 from costmodel.integrations.inductor._fused import (
     COLUMNS,
-    Blocks,
+    BlockSizes,
     FusedKernel,
     fused_columns,
     possible_blocks,
@@ -67,7 +67,7 @@ def test_what_has_needs_of_its_own_is_left_to_inductor(known: str, instead: str)
 
 
 def test_blocks_are_written_into_the_code() -> None:
-    made = with_blocks(LAYER_NORM, [Blocks(2, 1, 1024, 4), Blocks(1, 1, 1024, 8)])
+    made = with_blocks(LAYER_NORM, [BlockSizes(2, 1, 1024, 4), BlockSizes(1, 1, 1024, 8)])
     (function,) = (each for each in ast.parse(made).body if isinstance(each, ast.FunctionDef))
     call = function.decorator_list[0]
     assert isinstance(call, ast.Call)
