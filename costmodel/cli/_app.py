@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -167,6 +168,10 @@ def _root(
     - `costmodel plan trace.json.gz --what-if graphs` tells what a change of a recorded model would bring.
     """
     fit_console()
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise CostModelError("The current folder must exist, but was deleted: change to another.") from None
 
 
 def main() -> None:

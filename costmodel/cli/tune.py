@@ -39,6 +39,7 @@ from costmodel.cli._tracking import (
     TrialLog,
     options_of,
 )
+from costmodel.errors import CostModelError
 from costmodel.kernels.triton._source import TIME_LIMIT_S
 
 if TYPE_CHECKING:
@@ -390,17 +391,17 @@ def tune(
             )
             _print(result)
             write_json(json, {**result.to_dict(), "service": fared[0] if fared else None})
-            if plot or runner is RunnerName.REPLAY:
-                picture = plot or _default_picture(result)
-                watch_output(context, picture)
-                result.plot(picture)
-                print_line(f"Picture: {picture}")
+            if plot:
+                result.plot(plot)
+                print_line(f"Picture: {plot}")
             if dispatch:
                 result.save_dispatch_table(dispatch)
                 print_line(f"Dispatch table: {dispatch}")
             if report:
                 result.save_report(report)
                 print_line(f"Report: {report}")
+            if runner is RunnerName.REPLAY and not plot:
+                _draw(context, result)
         run.log(describe_search(result, log.told))
         run.log(describe_page(page_of(result)))
 
@@ -415,11 +416,18 @@ def _hint_at_studies() -> Iterator[None]:
         raise
 
 
-def _default_picture(result: "TuneResult") -> Path:
-    """Where a replay draws."""
+def _draw(context: typer.Context, result: "TuneResult") -> None:
+    """Draw a replay though nobody asked for it; where that cannot be written, it is said and no error."""
     sms = result.search.sms
     budgets = f"{sms[0]}sms" if len(sms) == 1 else f"{len(sms)}budgets"
-    return Path("out") / f"tune-{result.workload.name}-{budgets}.png"
+    picture = Path("out") / f"tune-{result.workload.name}-{budgets}.png"
+    watch_output(context, picture)
+    try:
+        result.plot(picture)
+    except CostModelError as error:
+        print_line(f"No picture: {error}")
+    else:
+        print_line(f"Picture: {picture}")
 
 
 def _print(result: "TuneResult") -> None:

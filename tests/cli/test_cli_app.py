@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import weakref
+from pathlib import Path
 
 import pytest
 from command_line import find
@@ -30,6 +31,17 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_version(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"costmodel {__version__}\n"
+
+
+def test_a_current_folder_that_was_deleted_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run(monkeypatch, "devices", "list") == 2
+    assert "The current folder must exist, but was deleted" in capsys.readouterr().err
 
 
 def test_help_lists_every_command_and_imports_none() -> None:

@@ -144,6 +144,21 @@ def test_who_interrupts_a_search_is_told_how_to_go_on(
     assert text in result.stderr
 
 
+def test_a_picture_that_nobody_asked_for_ends_nothing(
+    dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = ("tune", WORKLOAD, "--replay", dataset, "--learner", "ridge", "--trials", 2)
+    drawn = costmodel(*line)
+    assert "Picture: out/tune-" in drawn.stdout
+    (tmp_path / "out").rename(tmp_path / "drawn")
+    (tmp_path / "out").touch()  # as where nothing can be written
+    result = costmodel(*line, "--dispatch", "table.json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "No picture: Cannot write out/tune-" in result.stdout
+    assert (tmp_path / "table.json").is_file()
+
+
 @pytest.mark.parametrize("share", ["0", "150%", "much", "1%%"])
 def test_a_gain_that_is_no_share_is_refused(dataset: Path, tmp_path: Path, share: str) -> None:
     assert_refused(tune(dataset, tmp_path, "--stop-gain", share), "--stop-gain must be a share", share)
