@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,14 +37,14 @@ from costmodel.integrations.inductor import _install, _timer, install, report
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor._candidates import choose_to_time, even_out, more_choices
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
-from costmodel.integrations.inductor._compile import Backend, nearest
+from costmodel.integrations.inductor._compile import nearest
 from costmodel.integrations.inductor._describe import (
     read_choice,
     read_convolution,
     read_product,
     shared_bytes,
 )
-from costmodel.integrations.inductor._fusion import fuse_untimed, is_fusible
+from costmodel.integrations.inductor._fusion import is_fusible
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking, shipped_blocks
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
@@ -384,82 +383,15 @@ def test_a_plan_that_times_no_fusion_goes_by_inductors_rule(
     timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed: list[bool] = []
-    fuse = lambda *nodes: timed.append(config.benchmark_epilogue_fusion)  # noqa: E731
+    fuse = lambda *nodes, **named: timed.append(config.benchmark_epilogue_fusion)  # noqa: E731
     monkeypatch.setattr(scheduler.Scheduler, "speedup_by_fusion", fuse)
     monkeypatch.setattr(_install, "_let_rules_fuse", cache(_install._let_rules_fuse.__wrapped__))
-    plain = SimpleNamespace(is_template=lambda: False)
     for times_fusion in (False, True):
         with applied(SmPlan(part(32), 6, Fixed({}), timings, times_fusion)):
-            scheduler.Scheduler.speedup_by_fusion(None, plain, plain)
+            scheduler.Scheduler.speedup_by_fusion(None, None, node2=None)
             assert config.benchmark_epilogue_fusion  # where products are lowered
-    scheduler.Scheduler.speedup_by_fusion(None, plain, plain)
+    scheduler.Scheduler.speedup_by_fusion(None, None, node2=None)
     assert timed == [False, True, True]
-
-
-class Called(select_algorithm.TritonTemplateCaller):
-    """One of Triton's kernels, with a tile."""
-
-    def __init__(self, block: int, warps: int) -> None:
-        options = {"BLOCK_M": block, "BLOCK_N": block, "BLOCK_K": 32, "GROUP_M": 8}
-        params = DictKernelTemplateParams(options | {"num_stages": 3, "num_warps": warps})
-        self.annotations = {"ktc": SimpleNamespace(template=mm_template, params=params)}
-
-
-class Timed(ir.MultiTemplateBuffer):
-    """A product whose candidates were timed."""
-
-    def __init__(self, timings: dict[Any, float]) -> None:
-        object.__setattr__(self, "given", timings)
-        object.__setattr__(self, "taken", [])
-
-    def choice_timings(self, hint_override: int | None = None) -> dict[Any, float]:
-        return self.given
-
-    def finalize_as_triton_caller(self, caller: Any) -> None:
-        self.taken.append(caller)
-
-
-@pytest.mark.parametrize(
-    ("library_ms", "triton_ms", "tile", "fused"),
-    [
-        (0.020, 0.010, (64, 4), True),
-        (0.010, 0.011, (64, 4), True),  # the library's call needs a kernel behind it
-        (0.010, 0.030, (64, 4), False),
-        (0.020, 0.010, (256, 8), None),  # may run out of registers
-        (0.020, float("inf"), (64, 4), False),
-    ],
-)
-def test_what_follows_a_product_is_fused_unless_the_library_is_faster_without(
-    library_ms: float, triton_ms: float, tile: tuple[int, int], fused: bool | None
-) -> None:
-    kernel = Called(*tile)
-    buffer = Timed({"library": library_ms, kernel: triton_ms})
-    product = SimpleNamespace(is_template=lambda: True, get_template_node=lambda: buffer)
-    following = SimpleNamespace(
-        is_template=lambda: False, is_foreach=lambda: False, get_read_write_buffers_sizes=lambda: 1 << 20
-    )
-    graph = SimpleNamespace(_has_layout_conflict_for_template=lambda _: False)
-    assert fuse_untimed(graph, product, following, 132) is fused
-    assert buffer.taken == ([kernel] if fused else [])
-    graph._has_layout_conflict_for_template = lambda _: True
-    assert fuse_untimed(graph, product, following, 132) is False
-
-
-def test_what_fails_as_it_was_fused_by_rule_is_compiled_again(
-    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[bool] = []
-
-    def fails_by_rule(backend: Backend, graph: Any, inputs: Any, plan: SmPlan) -> str:
-        tried.append(plan.times_fusion)
-        if not plan.times_fusion:
-            raise RuntimeError("out of shared memory")
-        return "compiled"
-
-    monkeypatch.setattr(Backend, "_compiled", fails_by_rule)
-    with pytest.warns(RuntimeWarning, match="out of shared memory"):
-        assert Backend(SmPlan(part(32), 6, Fixed({}), timings, False), 32, {})(None, []) == "compiled"
-    assert tried == [False, True]
 
 
 def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) -> None:
@@ -479,10 +411,14 @@ def test_inductor_compiles_what_a_plan_wrote(
     timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
-    monkeypatch.setattr(AsyncCompile, "triton", lambda _, name, source, device: given.append(source))
+    monkeypatch.setattr(
+        AsyncCompile,
+        "triton",
+        lambda _, kernel_name, source_code, device_str="cuda": given.append(source_code),
+    )
     monkeypatch.setattr(_install, "_choose_blocks", cache(_install._choose_blocks.__wrapped__))
     with applied(SmPlan(part(32), 6, Fixed({}), timings, False, shipped_blocks())):
-        AsyncCompile.triton(None, "kernel", SUM, "cuda")
+        AsyncCompile.triton(None, kernel_name="kernel", source_code=SUM)
         with pytest.warns(RuntimeWarning, match="left to Inductor"):
             AsyncCompile.triton(None, "kernel", "no code at all (", "cuda")
     AsyncCompile.triton(None, "kernel", SUM, "cuda")

@@ -14,7 +14,7 @@ from msgspec.structs import replace as replace_fields
 
 from costmodel.arguments import check_whole
 from costmodel.errors import CostModelError
-from costmodel.integrations.inductor._choices import SmPlan, tell_left
+from costmodel.integrations.inductor._choices import SmPlan
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import RanksProducts, open_ranking, shipped_blocks
 from costmodel.integrations.inductor._sms import on_part, platform_here
@@ -134,22 +134,12 @@ class Backend:
         self._plan, self._sms, self._patches = plan, sms, patches
 
     def __call__(self, graph: Any, inputs: Sequence[Any]) -> Any:
-        """Compile a graph; once more with fusion timed, should a kernel fail that was fused by rule."""
-        try:
-            return self._compiled(graph, inputs, self._plan)
-        except Exception as error:
-            if self._plan.times_fusion:
-                raise
-            tell_left(error)
-        return self._compiled(graph, inputs, replace(self._plan, times_fusion=True, blocks=None))
-
-    def _compiled(self, graph: Any, inputs: Sequence[Any], plan: SmPlan) -> Any:
+        """Compile a graph."""
         from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
         @wraps(compile_fx_inner)
         def inner(*args: Any, **kwargs: Any) -> Any:  # backward passes come later, in another thread
-            known = replace(plan, times_fusion=True) if kwargs.get("is_backward") else plan
-            with self._applied(known):
+            with self._applied():
                 compiled = compile_fx_inner(*args, **kwargs)
             run = getattr(compiled, "current_callable", None)
             # PyTorch's own CUDA graphs give what they run memory of theirs, where none can be captured.
@@ -157,7 +147,7 @@ class Backend:
                 compiled.current_callable = FirstInGraphs(run)
             return compiled
 
-        with self._applied(plan):
+        with self._applied():
             return compile_fx(graph, inputs, inner_compile=inner, config_patches=self._patches)
 
     def get_compiler_config(self) -> Any:
@@ -167,10 +157,10 @@ class Backend:
         return get_patched_config_dict(config_patches=self._patches)
 
     @contextmanager
-    def _applied(self, plan: SmPlan) -> Iterator[None]:
+    def _applied(self) -> Iterator[None]:
         with on_part(self._sms):
             granted = replace_fields(platform_here(), sms_requested=self._sms)  # the driver may round up
-            with applied(replace(plan, platform=granted)):
+            with applied(replace(self._plan, platform=granted)):
                 yield
 
 

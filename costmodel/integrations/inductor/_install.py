@@ -15,7 +15,6 @@ from costmodel.errors import CostModelError
 from costmodel.integrations.inductor._candidates import even_out
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan, count, tell_left
 from costmodel.integrations.inductor._describe import read_choice, read_product
-from costmodel.integrations.inductor._fusion import fuse_untimed
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
 from costmodel.integrations.inductor._timings import L2Policy
 from costmodel.products._product import Kernel, Product
@@ -76,7 +75,7 @@ def _share_assembler() -> None:
 
 @cache
 def _let_rules_fuse() -> None:
-    """Let a plan that times no fusion go by a rule, or by Inductor's own, which exists from PyTorch 2.11 on.
+    """Let a plan that times no fusion go by Inductor's own rule for it, which exists from PyTorch 2.11 on.
 
     The setting is changed where it is read to fuse alone: where products are lowered, it lets the candidates
     of all of them be compiled at once.
@@ -86,15 +85,12 @@ def _let_rules_fuse() -> None:
     usual = scheduler.Scheduler.speedup_by_fusion
 
     @wraps(usual)
-    def by_plan(graph: Any, product: Any, following: Any) -> Any:
+    def by_plan(*nodes: Any, **named: Any) -> Any:
         plan = _plan()
         if plan is None or plan.times_fusion:
-            return usual(graph, product, following)
-        decided = fuse_untimed(graph, product, following, plan.sms)
-        if decided is not None:
-            return scheduler.FusionResult.fuse(decided)
+            return usual(*nodes, **named)
         with config.patch(benchmark_epilogue_fusion=False):
-            return usual(graph, product, following)
+            return usual(*nodes, **named)
 
     scheduler.Scheduler.speedup_by_fusion = by_plan
 
@@ -105,9 +101,9 @@ def _try_templates_on_parts() -> None:
     usual = utils.is_big_gpu
 
     @wraps(usual)
-    def by_plan(*device: Any) -> bool:
+    def by_plan(*device: Any, **named: Any) -> bool:
         plan = _plan()
-        return bool(plan and plan.platform.device.sms >= _BIG_GPU_SMS) or bool(usual(*device))
+        return bool(plan and plan.platform.device.sms >= _BIG_GPU_SMS) or bool(usual(*device, **named))
 
     utils.is_big_gpu = by_plan
 
@@ -118,14 +114,14 @@ def _choose_blocks() -> None:
     usual = AsyncCompile.triton
 
     @wraps(usual)
-    def by_plan(compiler: Any, name: str, source: str, *others: Any, **named: Any) -> Any:
+    def by_plan(compiler: Any, kernel_name: str, source_code: str, *others: Any, **named: Any) -> Any:
         plan = _plan()
         if plan is not None and plan.blocks is not None:
             try:
-                source = plan.choose_blocks(source)
+                source_code = plan.choose_blocks(source_code)
             except Exception as error:  # noqa: BLE001 (what Inductor compiles must not fail for its blocks)
                 tell_left(error)
-        return usual(compiler, name, source, *others, **named)
+        return usual(compiler, kernel_name, source_code, *others, **named)
 
     AsyncCompile.triton = by_plan
 
