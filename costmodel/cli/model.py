@@ -183,6 +183,10 @@ def predict(
     if str(file) == _CALLS:
         if candidates or sms is not None or sweep or plot:
             raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
+        if not names and own is None:
+            raise typer.BadParameter(
+                f"{_CALLS} are predicted on a GPU: name its --device, or --device {_ALL}."
+            )
         if len(names) > 1:
             devices = {name: device_named(name, ()) for name in names}
             _print_devices(workload, devices, lambda device: _fastest_call(workload, device), json)

@@ -198,6 +198,18 @@ def test_several_devices_have_a_row_each(files, tmp_path) -> None:
     assert "are of one GPU" in f"{refused.output} {refused.exception}"
 
 
+def test_calls_are_predicted_on_a_gpu_that_is_named() -> None:
+    result = costmodel("predict", "calls", "matmul-m64-n64-k64-float16")
+    assert result.exit_code == 2
+    assert "name its --device, or" in f"{result.output} {result.exception}"
+
+
+def test_products_in_float32_are_predicted_by_names_as_people_write_them() -> None:
+    named = ["--device", "4090", "--device", "h100_sxm", "--device", "L4 24GB"]
+    result = costmodel("predict", "calls", "matmul-m4096-n4096-k4096", *named)
+    assert "3 devices: 3 predicted, 3 with an interval" in result.output
+
+
 def test_each_of_several_devices_is_shown_once() -> None:
     named = ["--device", "L40S", "--device", "L40S", "--device", "MI300X"]
     result = costmodel("predict", "calls", "matmul-m64-n64-k64-float16", *named)
