@@ -57,10 +57,8 @@ def test_a_gpu_that_is_left_out_is_told_by_the_law_of_the_others(layers: ModuleT
 
 
 def test_without_the_file_nothing_is_judged(layers, tmp_path, capsys) -> None:
-    config = str(FOLDER / "linear_layers.toml")
-    layers.main(
-        ["--config", config, "--table", str(tmp_path / "none.csv"), "--out", str(tmp_path / "o.json")]
-    )
+    out, config = tmp_path / "o.json", str(FOLDER / "linear_layers.toml")
+    layers.main(["--config", config, "--table", str(tmp_path / "none.csv"), "--out", str(out)])
     assert "Nothing was judged" in capsys.readouterr().err
     assert not out.exists()
 
