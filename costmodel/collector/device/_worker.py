@@ -60,6 +60,7 @@ class DeviceWorker:
         self._kept = KeptData()
         self._random: tuple[tuple[ArrayArgument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
+        # Libraries of the job timed last, and what its kernels wrote, by candidate id.
         self._written: tuple[Any, dict[str, list[Any]]] = None, {}
 
     def describe(self) -> tuple[Device, dict[str, str]]:
