@@ -60,8 +60,10 @@ def serve(address: str, builders: int) -> None:
 
 
 if __name__ == "__main__":
+    import stages  # where processes of Dask find what they are asked to run
+
     role, where, *others = sys.argv[1:]
     if role == "serve":
-        serve(where, int(others[0]))
+        stages.serve(where, int(others[0]))
     else:
-        ask(where, Path(others[0]), range(int(others[1]), int(others[2]), int(others[3])))
+        stages.ask(where, Path(others[0]), range(int(others[1]), int(others[2]), int(others[3])))

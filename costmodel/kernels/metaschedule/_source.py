@@ -151,7 +151,7 @@ class TvmSource(KernelSource):
     """A source whose kernels TVM compiles to shared libraries."""
 
     artifact = ".so"
-    # Where a driver is, TVM opens it as it is imported, and what is forked from there crashes (seen with H200).
+    # Where a driver is, TVM opens it when it is imported, and what is forked then crashes in NVRTC (on H200).
     modules = () if Path("/dev/nvidiactl").exists() else ("tvm",)
 
     def check_installed(self, kind: TargetKind) -> None:
