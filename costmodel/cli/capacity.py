@@ -136,12 +136,14 @@ def _counts(text: str, option: str) -> list[int]:
     """The numbers of a list, or of a range in which each is twice the one before."""
     first, colon, last = text.partition(":")
     parts = [first, last] if colon else text.split(",")
-    if not all(part.strip().isdecimal() and 1 <= int(part) <= _MOST for part in parts):
+    counts = [int(part) if part.strip().isdecimal() else 0 for part in parts]
+    is_apart = counts == sorted(counts) if colon else len(set(counts)) == len(counts)
+    if not (is_apart and all(1 <= count <= _MOST for count in counts)):
         raise typer.BadParameter(
-            f"It must be whole numbers from 1 to {_MOST:,}, such as 1,8,64 or 1:1000, but got {text}.",
+            f"It must be whole numbers from 1 to {_MOST:,}, each once, such as 1,8,64, or a range such as "
+            f"1:1000, but got {text}.",
             param_hint=f"'{option}'",
         )
-    counts = [int(part) for part in parts]
     if not colon:
         return counts
     low, high = counts

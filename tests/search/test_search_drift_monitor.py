@@ -113,6 +113,20 @@ def test_predictions_tell_the_onset_between_two_repeats() -> None:
     assert monitor.drift.since == pytest.approx(47, abs=2)
 
 
+def test_predictions_tell_no_onset_before_a_repeat_that_showed_no_drift() -> None:
+    """A model that is off on a new part of a space looks like a drift, until a known kernel is as fast."""
+    monitor = DriftMonitor()
+    for i in range(60):
+        monitor.add("task", 0.05 * (-1) ** i if i < 40 else 0.8)
+    monitor.repeat(3, 0.0)
+    for _ in range(5):
+        monitor.add("task", 0.8)
+    for number in (8, 1, 2):
+        monitor.repeat(number, 0.8)
+    assert monitor.drift is not None
+    assert monitor.drift.since >= 60
+
+
 def test_a_kernel_measured_twice_since_a_drift_tells_nothing_of_it() -> None:
     monitor = DriftMonitor()
     for _ in range(40):
