@@ -87,6 +87,13 @@ def test_no_interval_is_given_where_nothing_backs_it(name: str, workload: str, w
     assert latency_s >= least_latency_s(Workload.parse(workload), find_device(name))
 
 
+def test_a_gpu_that_does_not_exist_has_no_board() -> None:
+    latency_s, low_s, _, note = predict_lane_product(SQUARE, hypothetical("L4", sms=80))
+    assert latency_s < predict_lane_product(SQUARE, find_device("L4"))[0]
+    assert low_s is None
+    assert "power of its board" in note
+
+
 def test_no_prediction_is_below_what_the_hardware_allows() -> None:
     fast = [(SQUARE, 1e-6)]
     latency_s, low_s, _, _ = predict_lane_product(SQUARE, find_device("L4"), fast)

@@ -14,6 +14,7 @@ import numpy as np
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
+from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._peak_rates import (
     FLOPS_PER_J,
     ReachedRates,
@@ -124,7 +125,7 @@ def _why_no_interval(workload: Workload, device: Device) -> str:
     """Tell why no interval holds; empty if GPUs that were left out back it."""
     if compute_capability(device.architecture) < _OLDEST:
         return "nothing was learned from GPUs before Volta"
-    if not power_is_known(device):
+    if isinstance(device, HypotheticalDevice) or not power_is_known(device):
         return "the power of its board is not known"
     if min(workload.dims["m"], workload.dims["n"]) < _LEAST_SIDE:
         return f"no product in float32 of fewer than {_LEAST_SIDE} rows or columns was measured"
