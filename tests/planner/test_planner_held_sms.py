@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.planner import KernelGraph, plan, replay
+from costmodel.planner import KernelGraph, _held_sms, plan, replay
 from costmodel.planner._held_sms import replay_with_held_sms, without_held_sms
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
 
@@ -52,6 +52,13 @@ def beside(
 
 def takes_us(graph: KernelGraph) -> float:
     return 1e6 * float(replay_with_held_sms(graph).graph.durations_s[2])
+
+
+def test_a_replay_that_did_not_settle_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not replay_with_held_sms(beside(1345, 220)).graph.assumptions
+    monkeypatch.setattr(_held_sms, "_TURNS", 1)
+    (said,) = replay_with_held_sms(beside(1345, 220)).graph.assumptions
+    assert said == "Kernels beside collectives did not settle in 1 turns: one still changes by 220.0 us."
 
 
 def test_what_an_h200_took() -> None:

@@ -128,6 +128,9 @@ def slower(memory: float, pace: float) -> float:
     ("name", "blocks", "warps", "at_once", "memory", "pace"),
     [
         ("sgemm", 132, 4, 2, 0.15, 8 / 5),  # two blocks of 4 warps for one, which does not keep 5 busy
+        ("sgemm", 264, 4, 1, 0.15, 2),
+        ("sgemm", 330, 4, 2, 0.15, 3 / 2),  # the fifth block of an SM takes as long as two
+        ("sgemm", 330, 4, 4, 0.15, (16 + 5) / 12),
         ("sgemm_tf32", 132, 8, 2, 0.45, 2),
         ("nvjet_sm90_hsh", 132, 8, 2, 0.45, 2),
         ("gelu", 132, 4, 2, 0.65, 1),  # neither 4 nor 8 warps keep 10 busy
@@ -142,6 +145,16 @@ def test_the_fullest_sm_does_blocks_in_rounds_of_what_it_holds(  # noqa: PLR0917
     task = {"id": name, "duration_s": 11.2e-6, "sms": 132, "blocks": blocks}
     graph = load(tmp_path, [task | {"block_warps": warps, "sm_blocks": at_once}])
     assert on_sms(graph, 66).durations_s[0] * 1e6 == pytest.approx(1.2 + 10 * slower(memory, pace))
+
+
+@pytest.mark.parametrize(("blocks", "took_us", "takes_us"), [(256, 675.2, 1335.0), (512, 690.0, 1018.0)])
+def test_large_products_on_sixteen_sms_fewer_take_whole_rounds(
+    tmp_path: Path, blocks: int, took_us: float, takes_us: float
+) -> None:
+    """Of 2 ranks on H200s, as recorded: experiments/several_ranks/recorded_sms."""
+    task = {"id": "sgemm", "duration_s": took_us * 1e-6, "sms": 132, "blocks": blocks}
+    graph = load(tmp_path, [task | {"block_warps": 4, "sm_blocks": 2}])
+    assert on_sms(graph, 112).durations_s[0] * 1e6 == pytest.approx(takes_us, rel=0.02)
 
 
 def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -> None:

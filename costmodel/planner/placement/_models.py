@@ -223,7 +223,7 @@ class _LoadModel:
 
 
 # The longest that two devices are looked at; what is found until then counts.
-_PAIR_S = 2.0
+_PAIR_S = 5.0
 
 
 def share_out_pairs(problem: PlacementProblem, placed: Placed, *, time_limit_s: float, seed: int) -> Placed:
@@ -291,7 +291,7 @@ class _PairModel:
 
 def _load(model: Any, blocks: Blocks, scale: Scale, kind: int, mine: Sequence[Any]) -> Any:
     """Units that a device of a kind is busy with the blocks whose literals hold."""
-    runs = np.flatnonzero(blocks.runs[:, kind])
+    runs = np.flatnonzero(blocks.runs[:, kind]).tolist()
     load = sum(scale.units(blocks.latency[block, kind]) * mine[block] for block in runs)
     moved = 0 if blocks.kinds[kind].device.is_cpu else add_transfers(model, blocks, scale, mine)
     return load + moved

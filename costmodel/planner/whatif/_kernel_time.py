@@ -23,6 +23,7 @@ from costmodel.records._workload import Workload
 START_S = 1.2e-6
 # Warps that keep an SM busy: fewer take as long as these.
 _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS = 5.0, 10.0
+_FEW_AT_ONCE = 2
 # What of the work is the memory's, which all SMs share. On CUDA cores and of kinds: with the least error of
 # kernels in nine networks on 64 and 32 SMs (datasets/traces).
 _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.15, 0.45, 0.65
@@ -129,7 +130,10 @@ def _rounds(graph: KernelGraph, sms: NDArray[np.integer[Any]] | int, busy: Float
     """``(n,)`` work of the SM with most blocks, in warps."""
     at_once, warps = np.where(_is_held(graph), graph.sm_blocks, 1), _warps(graph, busy)
     full, rest = np.divmod(np.ceil(graph.blocks / sms), at_once)
-    return np.asarray(full * np.maximum(at_once * warps, busy) + (rest > 0) * np.maximum(rest * warps, busy))
+    # Of large blocks on CUDA cores, of which an SM holds two, one that is left over takes as long as both.
+    as_both = _is_held(graph) & (at_once <= _FEW_AT_ONCE) & (full > 0) & find_lane_products(graph)
+    last = np.where(as_both & (rest > 0) & ~find_vector_products(graph), at_once, rest)
+    return np.asarray(full * np.maximum(at_once * warps, busy) + (rest > 0) * np.maximum(last * warps, busy))
 
 
 def scale_work(graph: KernelGraph, factors: FloatArray) -> FloatArray:
