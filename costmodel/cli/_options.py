@@ -261,7 +261,7 @@ FoldsOption = Annotated[
 # Shipped datasets other than h100-sm-budgets, for help texts.
 OTHER_DATASETS = (
     "sm-budgets, cuda-sm-budgets, triton-sm-budgets, sparse-sm-budgets, wide-sm-budgets, sampled-sm-budgets, "
-    "kernels-at-large or serving-sm-budgets"
+    "kernels-at-large, serving-sm-budgets or inductor-sm-budgets"
 )
 DatasetArgument = Annotated[
     Path | None,

@@ -33,6 +33,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     sources: dict[tuple[str, str], dict[str, Any]] = {}
     cold: list[dict[str, Any]] = []
+    seen: set[tuple[str, str]] = set()  # products that differ in gaps between rows alone are one
     with RecordStore(out / "measurements.jsonl") as store:
         for folder in folders:
             measured_at = (folder / "measured_at").read_text(encoding="utf-8").strip()
@@ -40,8 +41,11 @@ def main() -> None:
                 for line in path.read_text(encoding="utf-8").splitlines():
                     found = json.loads(line)
                     if "call" in found:
-                        store.append(_new(store, of_product(found, measured_at)))
-                        cold += cold_rows(found)
+                        product = product_workload(found["product"]).name, found["device"]
+                        if product not in seen:
+                            store.append(_new(store, of_product(found, measured_at)))
+                            cold += cold_rows(found)
+                        seen.add(product)
                     elif "source" in found:
                         store.append(_new(store, of_kernel(found, measured_at)))
                         row = source_row(found)
@@ -52,7 +56,7 @@ def main() -> None:
 
 
 def _new(store: RecordStore, measurements: Iterator[Measurement]) -> list[Measurement]:
-    """Leave out what was measured before: products that differ in gaps between rows alone are one."""
+    """Leave out what was measured before, as kernels whose code differs in what no record tells."""
     by_key = {each.key: each for each in measurements}
     return [each for key, each in by_key.items() if key not in store]
 

@@ -82,6 +82,7 @@ SHIPPED_DATASETS = (
     "sampled-sm-budgets",
     "kernels-at-large",
     "serving-sm-budgets",
+    "inductor-sm-budgets",
 )
 
 

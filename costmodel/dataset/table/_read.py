@@ -116,8 +116,8 @@ def load_dataset(
     Args:
         dataset: Name of a shipped dataset (``h100-sm-budgets``, ``sm-budgets``, ``cuda-sm-budgets``,
             ``triton-sm-budgets``, ``sparse-sm-budgets``, ``wide-sm-budgets``, ``sampled-sm-budgets``,
-            ``kernels-at-large`` or ``serving-sm-budgets``), folder of a dataset, or its parquet file. A
-            ``Dataset`` is returned as it is. Default: ``h100-sm-budgets``.
+            ``kernels-at-large``, ``serving-sm-budgets`` or ``inductor-sm-budgets``), folder of a dataset, or
+            its parquet file. A ``Dataset`` is returned as it is. Default: ``h100-sm-budgets``.
         workloads: Names of the workloads to read. Other workloads of a file are skipped. Default: all.
         devices: Names of the devices to read. Default: all.
         sources: Names of the kernel sources whose measurements to keep, such as ``["triton"]``. Default: all.
