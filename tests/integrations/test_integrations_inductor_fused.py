@@ -1,4 +1,4 @@
-"""BlockSizes for Inductor's elementwise and reduction kernels, from their code alone."""
+"""Blocks for Inductor's elementwise and reduction kernels, from their code alone."""
 
 import ast
 from pathlib import Path
