@@ -13,6 +13,7 @@ from own_kernels import NAMES, OWN, needs_nvrtc
 
 from costmodel.kernels import CudaFamily, CudaSource
 from costmodel.kernels._sources import source_for, source_of
+from costmodel.kernels.cuda._nvrtc import CudaCode, compile_source
 from costmodel.kernels.family._check import FamilyCheck, check_family
 from costmodel.records import Config, Outcome
 
@@ -48,6 +49,25 @@ def test_a_users_files_become_a_family_whose_configs_compile(name: str) -> None:
     assert len(check.configs) == check.compiled == 4, check.failures
     assert all(each.resources and each.resources.registers_per_thread for each in check.configs)
     assert any("There is no reference.py" in remark for remark in check.remarks)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "target"),
+    [
+        ("sm_80", "sm_80"),
+        ("sm_89", "sm_89"),
+        ("sm_90", "sm_90a"),
+        ("sm_90a", "sm_90a"),
+        ("sm_100", "sm_100a"),
+    ],
+)
+def test_a_kernel_may_use_what_only_its_own_architecture_has(
+    tmp_path: Path, architecture: str, target: str
+) -> None:
+    """Such as the ``wgmma`` of Hopper."""
+    text = 'extern "C" __global__ void twice(float* a) { a[threadIdx.x] *= 2; }'
+    compiled = compile_source(CudaCode(text, "twice.cu", "twice", {}, (), tmp_path), architecture)
+    assert re.findall(r"^\.target (\w+)", compiled.ptx, re.MULTILINE) == [target]
 
 
 def test_a_build_leaves_machine_code_and_how_to_launch_it(tmp_path: Path) -> None:
