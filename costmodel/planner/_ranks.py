@@ -51,17 +51,27 @@ def read_ranks(folder: Path, within: str = "") -> RecordedGraph:
             f"A folder of ranks must hold a trace of each of them, but {folder} has {len(files)}. Give the "
             "file of a trace to plan a single process."
         )
-    recordings = [read_kineto(file, within) for file in files]
+    recordings = [_read_rank(file, within) for file in files]
     told = Counter(each.rank for each in recordings if each.rank is not None)
     twice = [rank for rank, count in told.items() if count > 1]
     if twice:
+        of_it = [file.name for file, each in zip(files, recordings, strict=True) if each.rank == twice[0]]
         raise CostModelError(
-            f"Each trace of {folder} must be of another rank, but several are of rank {twice[0]}. Remove "
-            "those of other runs."
+            f"Each trace of {folder} must be of another rank, but {', '.join(of_it)} are of rank {twice[0]}. "
+            "Remove those of other runs."
         )
     if len(told) < len(files):  # some do not say it: in the order of their names
         recordings = [replace(each, rank=rank) for rank, each in enumerate(recordings)]
     return merge_ranks(recordings)
+
+
+def _read_rank(file: Path, within: str) -> RecordedGraph:
+    """Read the trace of one rank; what is wrong with it is said of its file."""
+    try:
+        return read_kineto(file, within)
+    except CostModelError as error:
+        said = str(error)
+        raise CostModelError(said if str(file) in said else f"{file}: {said}") from error
 
 
 def _can_be_trace(file: Path) -> bool:

@@ -140,8 +140,13 @@ def test_a_folder_must_hold_one_trace_of_each_rank(tmp_path: Path) -> None:
         plan(tmp_path)
     _write_ranks(tmp_path, EVEN)
     (tmp_path / "again.json").write_text((tmp_path / "rank1.json").read_text())
-    with pytest.raises(CostModelError, match="several are of rank 1"):
+    with pytest.raises(CostModelError, match=r"again\.json, rank1\.json are of rank 1"):
         plan(tmp_path)
+    (tmp_path / "again.json").unlink()
+    with pytest.raises(
+        CostModelError, match=r"rank0\.json: An annotation of the trace must have the name 'step'"
+    ):
+        plan(tmp_path, within="step")
 
 
 def test_the_command_shows_ranks(tmp_path: Path) -> None:

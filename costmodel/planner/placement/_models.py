@@ -222,8 +222,9 @@ class _LoadModel:
                 self.model.add_bool_or(literal.negated(), *before[:block])
 
 
-# The longest that two devices are looked at; what is found until then counts.
-_PAIR_S = 5.0
+# The longest that two devices are first looked at; what is found until then counts. Where no pair does better
+# any more, those that took so long are looked at for twice as long.
+_PAIR_S = 2.0
 
 
 def share_out_pairs(problem: PlacementProblem, placed: Placed, *, time_limit_s: float, seed: int) -> Placed:
@@ -234,17 +235,23 @@ def share_out_pairs(problem: PlacementProblem, placed: Placed, *, time_limit_s: 
     """
     blocks, until = make_blocks(problem, contiguous=False), monotonic() + time_limit_s
     loads = {each.device: each.load for each in device_loads(problem, placed)}
-    settled: set[frozenset[str]] = set()
+    settled, hurried, pair_s = set[frozenset[str]](), set[frozenset[str]](), _PAIR_S
     while (left_s := until - monotonic()) > 0:
         pairs = (frozenset(pair) for pair in combinations(loads, 2))
         busiest = {pair: sorted((loads[each] for each in pair), reverse=True) for pair in pairs}
         open_pairs = [pair for pair in busiest if pair not in settled]
-        if not open_pairs:
+        if not open_pairs and not hurried:
             break
+        if not open_pairs:
+            settled, hurried, pair_s = settled - hurried, set(), 2 * pair_s
+            continue
         pair = min(open_pairs, key=lambda pair: (-busiest[pair][0], busiest[pair][1], sorted(pair)))
         settled.add(pair)
         model = _PairModel(blocks, placed, sorted(pair), Scale(busiest[pair][0]))
-        shared = model.read(solve(model.model, model.scale, min(left_s, _PAIR_S), seed))
+        began = monotonic()
+        shared = model.read(solve(model.model, model.scale, min(left_s, pair_s), seed))
+        if monotonic() - began >= pair_s:
+            hurried.add(pair)
         if shared is None:
             continue
         found = {each.device: each.load for each in device_loads(problem, shared)}
