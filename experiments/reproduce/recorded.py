@@ -157,18 +157,18 @@ def lost(found: dict[str, dict[str, float]]) -> dict[str, float]:
 
 
 def networks(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Latency on parts / that of max-autotune of the whole GPU, geometric means."""
-    whole, part = "max-autotune, whole GPU", "max-autotune, part"
+    """Latency on parts / that of max-autotune of the whole GPU, geometric means, where ours timed all."""
+    whole, part, ours = "max-autotune, whole GPU", "max-autotune, part", "ours, all timed"
     cases = [
         latency_s
         for network in found
         for sms, latency_s in network["latency_s"].items()
-        if int(sms) < max(network["sms"]) and whole in latency_s
+        if int(sms) < max(network["sms"]) and {whole, ours} <= set(latency_s)
     ]
     return {
         name: {
             way: math.exp(np.mean([math.log(case[way] / case[whole]) for case in chosen]))
-            for way in ("ours", "default", part)
+            for way in (ours, "default", part)
             if all(way in case for case in chosen)
         }
         for name, chosen in (("all", cases), ("with the part", [case for case in cases if part in case]))
