@@ -33,7 +33,7 @@ def judge(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins: Margins)
 def judge_choices(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Results:
     """How far the first choice, and the best of sixteen, are above the fastest of a task."""
     found: Results = {}
-    for name, kept in (("all SMs", _is_whole), ("parts", lambda task: not _is_whole(task))):
+    for name, kept in (("all SMs", is_whole), ("parts", lambda task: not is_whole(task))):
         above: dict[int, list[float]] = {1: [], 16: []}
         for task, log_s in zip(tasks, unseen, strict=True):
             if kept(task) and np.isfinite(task.seconds).sum() > 1:
@@ -62,7 +62,7 @@ def judge_defaults(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins:
                 margin = margins[task.problem][kind_of(task)]
                 place = chosen(task, log_s, default, framework, margin)
                 gains.append(task.seconds[default] / task.seconds[place])
-                own = place_of_table(task, framework, is_own=True) if _is_whole(task) else None
+                own = place_of_table(task, framework, is_own=True) if is_whole(task) else None
                 if own is not None and np.isfinite(task.seconds[own]):
                     beside_own.append(gains[-1])
         if gains:
@@ -79,7 +79,7 @@ def judge_tables(tasks: Sequence[Task]) -> Results:
     for framework in ("vllm", "sglang"):
         for name, is_own in (("table for the same sizes and GPU", True), ("nearest other table", False)):
             gains = []
-            for task in filter(_is_whole, tasks):
+            for task in filter(is_whole, tasks):
                 default, near = place_of_default(task, framework), place_of_table(task, framework, is_own)
                 if default is not None and near is not None and np.isfinite(task.seconds[near]):
                     gains.append(task.seconds[default] / task.seconds[near])
@@ -90,11 +90,11 @@ def judge_tables(tasks: Sequence[Task]) -> Results:
 
 def judge_parts(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Results:
     """How much longer the best config of the whole GPU takes on a part than the first choice and the best."""
-    whole = {(task.workload.name, task.device.name): task for task in tasks if _is_whole(task)}
+    whole = {(task.workload.name, task.device.name): task for task in tasks if is_whole(task)}
     ratios: dict[int, list[tuple[float, float]]] = {}
     for task, log_s in zip(tasks, unseen, strict=True):
         other = whole.get((task.workload.name, task.device.name))
-        if _is_whole(task) or other is None:
+        if is_whole(task) or other is None:
             continue
         best = other.rows[np.argmin(other.seconds)]
         there = np.flatnonzero((task.rows == best).all(axis=1))
@@ -119,7 +119,7 @@ def chosen(task: Task, log_s: FloatArray, default: int, framework: Framework, ma
     first = int(np.argmin(np.where(np.isfinite(task.seconds), log_s, np.inf)))
     if log_s[default] - log_s[first] > margin:
         return first
-    near = place_of_table(task, framework) if _is_whole(task) else None
+    near = place_of_table(task, framework) if is_whole(task) else None
     if near is not None and np.isfinite(task.seconds[near]) and log_s[default] - log_s[near] > margin / 2:
         return near
     return default
@@ -182,7 +182,7 @@ def _tokens(task: Task) -> int:
     return task.workload.dims["m" if "scaled" in task.workload.kind else "t"]
 
 
-def _is_whole(task: Task) -> bool:
+def is_whole(task: Task) -> bool:
     return task.sms == task.device.sms
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from attention import ATTENTION, PARAMETERS, attention_columns
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
@@ -82,11 +83,17 @@ def list_other_tasks(measurements: Iterable[Measurement], kinds: Iterable[str]) 
 
 def _other_task(timed: list[Measurement]) -> Task:
     platform, candidates = timed[0].platform, [each.candidate for each in timed]
-    X = extract(candidates, [platform] * len(candidates)).values
     seconds = np.array([each.latency_s if each.outcome is Outcome.OK else np.inf for each in timed])
-    rows = np.arange(len(timed))[:, None]
-    workload = candidates[0].workload
-    return Task(workload, platform.device, platform.sms_granted, rows, seconds, X, np.zeros(len(timed)))
+    workload, device, sms = candidates[0].workload, platform.device, platform.sms_granted
+    names = sorted(candidates[0].config.decisions)
+    rows = np.array([[int(str(each.config.decisions[name])) for name in names] for each in candidates])
+    if workload.kind in ATTENTION:
+        decisions = [each.config.decisions for each in candidates]
+        told = np.array([[int(str(each.get(name, 0))) for name in PARAMETERS] for each in decisions])
+        X = attention_columns(workload, told, sms, device)
+        return Task(workload, device, sms, rows, seconds, X, X[:, 0] * np.log(2))
+    X = extract(candidates, [platform] * len(candidates)).values
+    return Task(workload, device, sms, rows, seconds, X, np.zeros(len(timed)))
 
 
 def _row(decisions: Mapping[str, object]) -> tuple[int, ...] | None:

@@ -11,11 +11,13 @@ import pytest
 from experiment_folder import found_beside
 
 from costmodel import load_dataset
+from costmodel.records import Workload, find_device
 
 pytestmark = pytest.mark.white_box
 
+H200 = find_device("NVIDIA H200")
 FOLDER = Path(__file__).parents[2] / "experiments" / "serving"
-MODULES = ("timings", "judge", "model", "extract")
+MODULES = ("attention", "timings", "judge", "model", "extract", "families")
 WORKLOADS = [
     "triton.fused_moe-t128-e8-k2-n7168-d4096-s50",
     "triton.fused_moe_float8-t32-e256-k8-n512-d7168-s100",
@@ -27,12 +29,15 @@ WORKLOADS = [
 def modules() -> Iterator[dict[str, ModuleType]]:
     """Scripts of the experiment."""
     with found_beside(FOLDER, MODULES):
+        import attention
         import extract
+        import families
         import judge
         import model
         import timings
 
-        yield {"extract": extract, "judge": judge, "model": model, "timings": timings}
+        found = {"attention": attention, "extract": extract, "families": families}
+        yield {**found, "judge": judge, "model": model, "timings": timings}
 
 
 def test_defaults_and_tables_are_found_among_what_was_timed(modules: dict[str, ModuleType]) -> None:
@@ -40,7 +45,7 @@ def test_defaults_and_tables_are_found_among_what_was_timed(modules: dict[str, M
     data = load_dataset("serving-sm-budgets", workloads=WORKLOADS)
     tasks = modules["timings"].list_tasks(data.to_measurements())
     assert {task.workload.name for task in tasks} == set(WORKLOADS)
-    assert {task.sms for task in tasks} == {32, 64, 132}
+    assert {task.sms for task in tasks} >= {32, 64, 132}
     for task in tasks:
         assert np.isfinite(task.X).all()
         assert np.isfinite(task.seconds).all()
@@ -54,7 +59,7 @@ def test_the_default_stays_unless_another_is_expected_to_be_well_ahead(
 ) -> None:
     judge = modules["judge"]
     data = load_dataset("serving-sm-budgets", workloads=WORKLOADS[:1])
-    (task,) = (task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 32)
+    task = next(task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 32)
     default = judge.place_of_default(task, "vllm")
     other = (default + 1) % len(task.rows)
     log_s = np.zeros(len(task.rows))
@@ -87,3 +92,26 @@ def test_tables_are_packed_from_a_wheel(modules: dict[str, ModuleType], tmp_path
     (table,) = modules["extract"]._tables(wheel)
     assert (table.framework, table.triton, table.device) == ("sglang", "3.5.1", "NVIDIA L40S")
     assert table.rows == {1: row}
+
+
+ATTENTION = "triton.paged_attention-b16-h8-q4-d128-p16-c4096-s30"
+
+
+def test_the_time_of_attention_is_told_by_its_parts_and_contexts(modules: dict[str, ModuleType]) -> None:
+    """Without learning: longer contexts and fewer SMs take longer, and what is told is of the right size."""
+    data = load_dataset("serving-sm-budgets", workloads=[ATTENTION])
+    tasks = modules["timings"].list_other_tasks(data.to_measurements(), ["triton.paged_attention"])
+    assert {task.sms for task in tasks} >= {32, 132}
+    for task in tasks:
+        default = modules["families"]._default(task)
+        assert 0.5 < np.exp(task.base[default]) / task.seconds[default] < 2
+    columns, rows = modules["attention"].attention_columns, np.array([[0, 32, 8, 4, 2], [0, 64, 1, 4, 3]])
+    told = {
+        (length, sms): columns(Workload.parse(ATTENTION.replace("c4096", f"c{length}")), rows, sms, H200)[
+            :, 0
+        ]
+        for length in (4096, 65536)
+        for sms in (16, 132)
+    }
+    assert (told[65536, 132] > told[4096, 132]).all()
+    assert (told[4096, 16] > told[4096, 132]).all()
