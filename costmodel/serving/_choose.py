@@ -1,9 +1,9 @@
 """Which config each number of tokens gets, and how that is known.
 
 Where the model knows the kernel and the GPU, a row is what it expects to be the fastest, if the framework's
-default is expected to be slower by the model's margin; else that of the nearest table, which has won a sweep,
-if by half of the margin; else the default. On other GPUs a row is that of a table for the same sizes and GPU,
-or, where doubt is allowed, of one for like sizes on the same architecture. A GPU that times rows decides.
+default is expected to be slower by the model's margin, else the default. On other GPUs a row is that of a
+table for the same sizes and GPU, or, where doubt is allowed, of one for like sizes on the same architecture.
+Where a GPU times rows, it decides.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,6 @@ Origin = Literal["timed", "timed elsewhere", "predicted", "best only", "default"
 
 # As many doublings of a size apart as a table may be, all sizes together, and what else counts as apart.
 _MOST_APART, _OTHER_GPU, _OTHER_BLOCK = 1.0, 0.25, 0.5
-_SWEPT = 0.5  # of the margin: enough for a row that has won a sweep
 _DIGITS = 6  # of a logarithm: what machines add up differently must not decide
 _LEAST_ROWS = 16  # of a tile that kernels of all frameworks multiply
 _RESERVED_BYTES = 1024  # of the shared memory of an SM, for each block
@@ -175,14 +174,13 @@ class _Chooser:
 
     def choose(self, tokens: int) -> TableRow:
         """Return the row of a number of tokens."""
-        margin, table = self.model.margin_of(self.kernel), self._table(tokens)
+        table = self._table(tokens)
         rows, gains = self._expect(tokens, table)
         best = int(np.argmax(gains))
-        if gains[best] > margin:
-            return self._told(TableRow(rows[best], "predicted"), gains[best])
-        if table and gains[1] > margin * _SWEPT:
-            return self._told(table, gains[1])
-        return TableRow(rows[0], "default", gain=(1.0, 1.0, 1.0))
+        if gains[best] <= self.model.margin_of(self.kernel):
+            return TableRow(rows[0], "default", gain=(1.0, 1.0, 1.0))
+        won = table if table and best == 1 else TableRow(rows[best], "predicted")
+        return self._told(won, gains[best])
 
     def order(self, tokens: int) -> list[Row]:
         """Return the default of a number of tokens, what the nearest table has, and what may be faster."""

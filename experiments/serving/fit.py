@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from judge import judge, kind_of
-from model import SETTINGS, doubt, fit, margins_without, predict_unseen
+from model import SETTINGS, doubt, fit, margins_of, predict_unseen
 from timings import list_tasks
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -30,10 +30,7 @@ def main() -> None:
     say(f"{len(tasks)} tasks of {len({task.problem for task in tasks})} problems")
     unseen = predict_unseen(tasks)
     kinds = [kind_of(task) for task in tasks]
-    margins = {
-        kind: doubt([(t, u) for t, u, k in zip(tasks, unseen, kinds, strict=True) if k == kind])[0]
-        for kind in sorted(set(kinds))
-    }
+    margins = {kind: m for kind, m in margins_of(tasks, unseen, kinds).items() if np.isfinite(m)}
     _, spread = doubt(list(zip(tasks, unseen, strict=True)))
     splits, thresholds, leaves = complete_trees(fit(tasks), int(SETTINGS["max_depth"]))
     model = RowModel(
@@ -49,7 +46,7 @@ def main() -> None:
     say(f"{options.out}: {options.out.stat().st_size:,} bytes, margins {margins}, spread {spread}")
     first = len(tasks) - len(by_dataset[-1])
     problems = {task.problem for task in tasks[first:]}
-    others = {problem: margins_without(problem, tasks, unseen, kinds) for problem in sorted(problems)}
+    others = {problem: margins_of(tasks, unseen, kinds, problem) for problem in sorted(problems)}
     found = judge(tasks[first:], unseen[first:], others)
     if options.json:
         write_json(

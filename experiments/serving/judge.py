@@ -60,7 +60,7 @@ def judge_defaults(tasks: Sequence[Task], unseen: Sequence[FloatArray], margins:
             default = place_of_default(task, framework)
             if default is not None:
                 margin = margins[task.problem][kind_of(task)]
-                place = chosen(task, log_s, default, framework, margin)
+                place = chosen(task, log_s, default, margin)
                 gains.append(task.seconds[default] / task.seconds[place])
                 own = place_of_table(task, framework, is_own=True) if is_whole(task) else None
                 if own is not None and np.isfinite(task.seconds[own]):
@@ -114,15 +114,10 @@ def judge_parts(tasks: Sequence[Task], unseen: Sequence[FloatArray]) -> Results:
     }
 
 
-def chosen(task: Task, log_s: FloatArray, default: int, framework: Framework, margin: float) -> int:
+def chosen(task: Task, log_s: FloatArray, default: int, margin: float) -> int:
     """Return the place of the config that a table would have, by the rule of ``_choose.py``."""
     first = int(np.argmin(np.where(np.isfinite(task.seconds), log_s, np.inf)))
-    if log_s[default] - log_s[first] > margin:
-        return first
-    near = place_of_table(task, framework) if is_whole(task) else None
-    if near is not None and np.isfinite(task.seconds[near]) and log_s[default] - log_s[near] > margin / 2:
-        return near
-    return default
+    return first if log_s[default] - log_s[first] > margin else default
 
 
 def place_of_default(task: Task, framework: Framework) -> int | None:

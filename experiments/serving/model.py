@@ -19,6 +19,7 @@ SETTINGS = {
 ROUNDS, FOLDS, SEEDS = 220, 12, (0, 1)
 Boosters = list[xgboost.Booster]
 _SLOWER, _SELDOM = 0.01, 0.002  # how much slower counts, and how seldom that may be
+_FEWEST = 3  # problems of a kind that tables are made for
 
 
 def fit(tasks: Sequence[Task]) -> Boosters:
@@ -66,15 +67,29 @@ def doubt(predicted: Sequence[tuple[Task, FloatArray]]) -> tuple[float, FloatArr
     return margin, np.quantile(gain - gap, [0.05, 0.95])
 
 
-def margins_without(
-    problem: str, tasks: Sequence[Task], unseen: Sequence[FloatArray], kinds: Sequence[str]
+def margins_of(
+    tasks: Sequence[Task], unseen: Sequence[FloatArray], kinds: Sequence[str], but: str = ""
 ) -> dict[str, float]:
-    """Return the margin of each kind of kernel, as other problems than one have it: it is judged by these."""
-    pairs: dict[str, list[tuple[Task, FloatArray]]] = {}
+    """Return the margin of each kind of kernel: at least that of all kinds, as of some problems are few.
+
+    It is infinite for a kind of which there are fewer than three problems, or two others.
+
+    Args:
+        tasks: Tasks.
+        unseen: What a model that did not see its problem expects of each.
+        kinds: The kind of each.
+        but: A problem that is left out, to be judged by what the others have.
+    """
+    pairs: dict[str, list[tuple[Task, FloatArray]]] = {kind: [] for kind in sorted(set(kinds))}
     for task, log_s, kind in zip(tasks, unseen, kinds, strict=True):
-        if task.problem != problem:
-            pairs.setdefault(kind, []).append((task, log_s))
-    return {kind: doubt(each)[0] for kind, each in sorted(pairs.items())}
+        if task.problem != but:
+            pairs[kind].append((task, log_s))
+    of_all, _ = doubt([pair for each in pairs.values() for pair in each])
+    fewest = _FEWEST - 1 if but else _FEWEST
+    return {
+        kind: max(of_all, doubt(each)[0]) if len({task.problem for task, _ in each}) >= fewest else np.inf
+        for kind, each in pairs.items()
+    }
 
 
 def _left_over(task: Task) -> tuple[FloatArray, FloatArray]:

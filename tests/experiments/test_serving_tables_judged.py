@@ -64,19 +64,22 @@ def test_the_default_stays_unless_another_is_expected_to_be_well_ahead(
     other = (default + 1) % len(task.rows)
     log_s = np.zeros(len(task.rows))
     log_s[other] = -0.1
-    assert judge.chosen(task, log_s, default, "vllm", 0.2) == default
-    assert judge.chosen(task, log_s, default, "vllm", 0.05) == other
+    assert judge.chosen(task, log_s, default, 0.2) == default
+    assert judge.chosen(task, log_s, default, 0.05) == other
 
 
-def test_a_problem_has_no_part_in_the_margin_that_it_is_judged_by(modules: dict[str, ModuleType]) -> None:
+def test_a_problem_has_no_part_in_the_margin_that_it_is_judged_by(
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is expected of one problem is the other way round, so that no margin suffices with it."""
     data = load_dataset("serving-sm-budgets", workloads=WORKLOADS)
     tasks = [task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 132]
     wrong = tasks[0].problem
     known = [np.log(task.seconds) * (-1 if task.problem == wrong else 1) for task in tasks]
-    margins_without, kinds = modules["model"].margins_without, [""] * len(tasks)
-    margin = margins_without(wrong, tasks, known, kinds)[""]
-    others = [margins_without(task.problem, tasks, known, kinds)[""] for task in tasks[1:]]
+    margins_of, kinds = modules["model"].margins_of, [""] * len(tasks)
+    monkeypatch.setattr(modules["model"], "_FEWEST", 2)
+    margin = margins_of(tasks, known, kinds, wrong)[""]
+    others = [margins_of(tasks, known, kinds, task.problem)[""] for task in tasks if task.problem != wrong]
     assert margin < min(others)
 
 
@@ -92,6 +95,15 @@ def test_tables_are_packed_from_a_wheel(modules: dict[str, ModuleType], tmp_path
     (table,) = modules["extract"]._tables(wheel)
     assert (table.framework, table.triton, table.device) == ("sglang", "3.5.1", "NVIDIA L40S")
     assert table.rows == {1: row}
+
+
+def test_a_kind_of_few_problems_gets_no_table(modules: dict[str, ModuleType]) -> None:
+    data = load_dataset("serving-sm-budgets", workloads=WORKLOADS)
+    tasks = [task for task in modules["timings"].list_tasks(data.to_measurements()) if task.sms == 132]
+    known, kinds = [np.log(task.seconds) for task in tasks], [task.workload.kind for task in tasks]
+    assert set(modules["model"].margins_of(tasks, known, kinds).values()) == {np.inf}
+    alike = modules["model"].margins_of(tasks, known, ["one kind"] * len(tasks))
+    assert np.isfinite(alike["one kind"])
 
 
 ATTENTION = "triton.paged_attention-b16-h8-q4-d128-p16-c4096-s30"
