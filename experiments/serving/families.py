@@ -37,7 +37,7 @@ def main() -> None:
     found: Results = {}
     for name, kinds in GROUPS.items():
         tasks = [task for task in list_other_tasks(measurements, kinds) if _ran(task).sum() > 1]
-        if tasks:
+        if len({task.problem for task in tasks}) > 1:
             found |= dict(_judge(name, tasks, predict_unseen(tasks)))
     if options.json:
         write_json(

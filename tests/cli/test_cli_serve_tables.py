@@ -28,9 +28,9 @@ def serve(tmp_path: Path, *arguments: object, **changed: object) -> Result:
 
 
 def test_it_says_which_tables_to_use_and_how(tmp_path: Path) -> None:
-    found = serve(tmp_path, "--device", "NVIDIA H200")
+    found = serve(tmp_path, "--device", "NVIDIA H200", "--format", "sglang", "--triton", "3.6.0")
     assert found.exit_code == 0
-    assert f"Start the server with VLLM_TUNED_CONFIG_FOLDER={tmp_path / 'tables'}." in found.stdout
+    assert f"Start the server with SGLANG_MOE_CONFIG_DIR={tmp_path / 'tables'}." in found.stdout
     assert "Copy " not in found.stdout
     dense = {"num_experts": 0, "num_experts_per_tok": 0, "intermediate_size": 6144}
     blocks = {"quant_method": "fp8", "weight_block_size": [128, 128]}
