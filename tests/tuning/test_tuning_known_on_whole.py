@@ -65,6 +65,7 @@ def test_the_best_of_them_are_measured_first(runner, model, landscape, monkeypat
     )
     told = costmodel.tune(NEW, sms=SMS, trials=8, on=runner, prior=model)
     (best_first,) = expected
+    assert "First came the best of what the whole device ran before: 2 trials." in told.answer
     assert [trial.candidate.config for trial in told.trials[:2]] == best_first[:2]
     assert len(best_first) == 24
     records = runner.recorded(told.trials[0].candidate.workload)

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from costmodel import Replay, load_dataset, tune
 from costmodel.collector import ReplayRunner
+from costmodel.kernels.triton._source import TritonSource
 from costmodel.products import Kernel, Product
 from costmodel.products._workload import find_kernel, find_product
 from costmodel.records import Config, Workload
-from costmodel.tuning._measured_first import expect_first
+from costmodel.search.spaces._kernel import KernelSpace
+from costmodel.tuning._measured_first import MeasuredFirst, expect_first
 
 pytestmark = pytest.mark.white_box
 
@@ -31,6 +35,18 @@ class Live(ReplayRunner):
 def live() -> Live:
     recorded = load_dataset("triton-sm-budgets").to_measurements(Workload.parse(NAME))
     return Live(each for each in recorded if each.platform.device.name == H100)
+
+
+def test_what_is_expected_goes_before_what_a_space_starts_with_and_the_rest_behind_it(live: Live) -> None:
+    workload = Workload.parse(NAME)
+    space = KernelSpace(TritonSource().space(workload, "cuda"), live.platform(132))
+    drawn = [space.candidate(each) for each in space.draw(4, np.random.default_rng(0)).configs]
+    known, whole, read, expected = drawn
+    foreign = replace(drawn[0], space="another")
+    first = MeasuredFirst([known, foreign], [whole], [read], [foreign, expected])
+    behind = [each.config for each in (known, whole, read)]
+    assert space.starts
+    assert first.configs_of(space) == [expected.config, *space.starts, *behind]
 
 
 @pytest.mark.parametrize("sms", [8, 132])
