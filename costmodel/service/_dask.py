@@ -142,7 +142,10 @@ class DaskEngine(ClusterEngine):
 
     def _told(self, error: BaseException, job: EngineJob) -> BaseException:
         from distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
+        if isinstance(error, CommClosedError):  # the scheduler went while it handed over a result
+            return self._lost(job)
         if isinstance(error, KilledWorker):
             return WorkerDiedError(
                 f"{error.allowed_failures + 1} Dask workers, one after the other", job.name

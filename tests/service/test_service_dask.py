@@ -159,6 +159,17 @@ def test_who_loses_the_scheduler_is_told() -> None:
             engine.submit(divmod, 7, 2)
 
 
+def test_who_loses_the_scheduler_as_it_hands_over_a_result_is_told(
+    dask_cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gather(*_: Any, **__: Any) -> Any:
+        raise distributed.comm.CommClosedError("Stream is closed")
+
+    with DaskEngine(dask_cluster) as engine:
+        monkeypatch.setattr(engine._client, "gather", gather)
+        assert isinstance(engine.submit(divmod, 7, 2).exception(600), EngineLostError)
+
+
 def is_given_up(engine: DaskEngine) -> bool:
     """Whether an engine does not look for its scheduler any more; as long as it does, jobs fail."""
     try:
