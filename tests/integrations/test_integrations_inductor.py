@@ -395,11 +395,10 @@ def test_a_plan_that_times_no_fusion_goes_by_inductors_rule(
 
 
 def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) -> None:
-    for keep, written in ((0, 1), (6, 3)):
-        plan = SmPlan(part(32), keep, Fixed({}), timings, False, shipped_blocks())
-        made = plan.choose_blocks(SUM)
-        assert made.count("triton.Config(") == written
-        assert plan.choose_blocks(made) == made
+    plan = SmPlan(part(32), 0, Fixed({}), timings, False, shipped_blocks())
+    made = plan.choose_blocks(SUM)
+    assert made.count("triton.Config(") == 1
+    assert plan.choose_blocks(made) == made
     without = SmPlan(part(32), 6, Fixed({}), timings)
     elsewhere = replace_fields(part(32), device=replace_fields(H100, name="NVIDIA L4"))
     other = SmPlan(elsewhere, 6, Fixed({}), timings, False, shipped_blocks())

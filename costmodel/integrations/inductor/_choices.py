@@ -34,7 +34,6 @@ _PERSISTENT = ("persistent", "tma")
 _UNSURE = ("float32",)
 # Of each group. A depthwise convolution took 26 us by the library, and by Inductor's template 8,480 at least.
 _LEAST_CHANNELS = 16
-_BLOCKS_TIMED = 3  # of a kernel, where something is timed
 _RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
 
@@ -105,8 +104,7 @@ class SmPlan:
         if self.blocks is None or TEMPLATE in source:
             return source
         kernel = read_fused(source) if self.blocks.knows(self.platform.device.name) else None
-        most = _BLOCKS_TIMED if self.keep else 1
-        chosen = [] if kernel is None else self.blocks.choose(kernel, self.sms, most)
+        chosen = [] if kernel is None else self.blocks.choose(kernel, self.sms, 1)
         count("kernels given blocks" if chosen else "left to Inductor: blocks of a kernel", 1)
         return with_blocks(source, chosen) if chosen else source
 

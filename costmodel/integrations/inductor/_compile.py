@@ -53,7 +53,8 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
             own order.
         mode: Of ``torch.compile``. Default: products, convolutions and Inductor's short lists of other
             kernels are timed, and what follows a product is fused by rule. ``max-autotune-no-cudagraphs``
-            tunes other kernels step by step and times fusion, too. With ``keep=0`` nothing of this is done.
+            tunes other kernels step by step and times fusion, too. With ``keep=0`` nothing is timed: other
+            kernels get blocks by a model.
         store: Record store of timings, which other processes share. Default: ``$COSTMODEL_INDUCTOR_STORE``,
             or ``~/.cache/costmodel/inductor.jsonl``.
         options: Of ``torch.compile``, such as ``dynamic`` and ``fullgraph``.
@@ -69,7 +70,8 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     check_whole("keep", keep, 0, 1000)
     plan = _plan(keep, model, store)
     if mode is None:
-        plan = replace(plan, times_fusion=False, blocks=shipped_blocks() if model == "default" else None)
+        blocks = shipped_blocks() if model == "default" and not keep else None
+        plan = replace(plan, times_fusion=False, blocks=blocks)
     return SmDispatcher(function, plan, budgets, _options_of(mode, keep), options)
 
 
