@@ -244,6 +244,19 @@ def test_some_kernels_gain_less_in_half_precision(tmp_path: Path) -> None:
     assert halves_us(tmp_path, *depthwise) == [25.2, 12.48]
 
 
+@pytest.mark.parametrize("factor", [0.1, 0.5, 2.0])
+def test_a_factor_given_counts_for_all_products_on_cuda_cores(factor: float, tmp_path: Path) -> None:
+    products = [
+        {"name": "sgemm", "workload": "matmul-m1024-n1024-k512"},
+        {"name": "sgemm", "workload": "matmul-m1024-n98-k512"},
+        {"name": "xmma_fprop_implicit_gemm_f32f32"},
+        {"name": "xmma_tf32"},
+    ]
+    graph = load(tmp_path, [{"id": str(i), "duration_s": 25.2e-6, **each} for i, each in enumerate(products)])
+    found_us = half_precision(graph, factor).durations_s * 1e6
+    assert found_us == pytest.approx([1.2 + factor * 24] * 3 + [13.2])
+
+
 def test_half_precision_adds_conversions_and_takes_epilogues_away(tmp_path: Path) -> None:
     turning = {"name": "xmma_fprop_tf32f32_f32_nhwckrsc_nchw_tile", "resource": "stream"}
     found = halves_us(tmp_path, turning, {"name": "vectorized_elementwise", "resource": "stream"}, turning)
@@ -276,6 +289,19 @@ def test_attention_in_parts_is_one_kernel_in_half_precision(tmp_path: Path) -> N
     assert changed.durations_s[kernel] * 1e6 == pytest.approx(3.3 + 0.061 * 96.7)
 
 
+def test_attention_in_parts_stays_in_the_scope_that_its_author_named(tmp_path: Path) -> None:
+    machine = Machine()
+    named = machine.host("layer", 0.0, "user_annotation")
+    called = machine.host("aten::_scaled_dot_product_attention_math", 0.0, "cpu_op")
+    for operator, kernel in (("aten::bmm", "sgemm"), ("aten::_softmax", "softmax")):
+        machine.operator(operator, kernel, 50.0)
+    called["dur"] = named["dur"] = machine.now - called["ts"]
+    machine.synchronize()
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    assert fuse(graph, "*", scope="layer").of_kind(TaskKind.KERNEL).sum() == 1
+    assert half_precision(graph).of_kind(TaskKind.KERNEL).sum() == 1
+
+
 @pytest.mark.parametrize(("step", "share"), [("Adam", 1 / 3), ("SGD", 5 / 8), ("Lion", 1.0)])
 def test_a_fused_optimiser_moves_each_number_once(step: str, share: float, tmp_path: Path) -> None:
     scope = {"scope": f"Optimizer.step#{step}.step", "resource": "stream", "duration_s": 21.2e-6}
@@ -283,6 +309,22 @@ def test_a_fused_optimiser_moves_each_number_once(step: str, share: float, tmp_p
     (durations_s,) = [fused_optimizer(graph).durations_s]
     assert durations_s * 1e6 == pytest.approx([1.2 + share * 40])
     assert fused_optimizer(graph, factor=0.5).durations_s * 1e6 == pytest.approx([21.2])
+
+
+@pytest.mark.parametrize(
+    ("step", "kernels", "expected_us"),
+    [
+        ("Adam", ["multi_tensor_apply_kernel<FusedAdamMathFunctor>"] * 2, 1.2 + 40),
+        ("Adam", ["add", "multi_tensor_apply_kernel<FusedAdamMathFunctor>"], 1.2 + 40),
+        ("SGD", ["add", "add"], 1.2 + 40),
+    ],
+)
+def test_what_moves_each_number_once_already_is_not_fused_again(
+    step: str, kernels: list[str], expected_us: float, tmp_path: Path
+) -> None:
+    scope = {"scope": f"Optimizer.step#{step}.step", "resource": "stream", "duration_s": 21.2e-6}
+    graph = load(tmp_path, [{"id": str(i), "name": name, **scope} for i, name in enumerate(kernels)])
+    assert fused_optimizer(graph).durations_s * 1e6 == pytest.approx([expected_us])
 
 
 def test_launches_up_to_a_wait_become_one(tmp_path: Path) -> None:

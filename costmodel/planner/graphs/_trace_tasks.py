@@ -117,7 +117,7 @@ class Thread:
     of_call: list[tuple[Span, int, int]] = field(default_factory=list)
 
 
-# PyTorch's attention where no single kernel can do it; its parts are one scope.
+# PyTorch's attention where no single kernel can do it; its parts are one scope, within an annotation if any.
 ATTENTION_IN_PARTS = "aten::_scaled_dot_product_attention_math"
 
 
@@ -166,8 +166,9 @@ def split_calls(
                 findings.add("crosses_on_thread", span.end > parent.span.end + resolution_s)
                 span.end = parent.span.end
             _emit(parent, span.start, thread)
-        is_scope = span.category == ANNOTATION or span.name == ATTENTION_IN_PARTS
-        scope = span.name if is_scope else stack[-1].scope if stack else ""
+        scope = span.name if span.category == ANNOTATION else stack[-1].scope if stack else ""
+        if span.name == ATTENTION_IN_PARTS:  # which stays part of what its author has named
+            scope = f"{scope}/{span.name}" if scope else span.name
         workload = find_workload(span.name, span.event.args)
         around = stack[-1].operation if stack else None
         operation = Operation(workload, around) if workload else around

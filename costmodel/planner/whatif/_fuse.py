@@ -156,6 +156,8 @@ def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
 # gradients and two moments and writes three of them, 7 lists of numbers where a kernel for each operation
 # moves 21 in all; SGD with momentum 5 of 8. On an H100 these are .35, and .59 and .61 (datasets/traces).
 _FUSED_WORK = {"*adam*": 7 / 21, "*sgd*": 5 / 8}
+# Kernels that move each number once already.
+_ALREADY_FUSED = "*fused*"
 
 
 def fused_optimizer(
@@ -167,16 +169,20 @@ def fused_optimizer(
         graph: The graph.
         scope: Scope that the tasks must be part of.
         factor: Duration of the fused kernel divided by the sum of its parts. Default: it moves each number
-            once, which is known of Adam and of SGD with momentum; others take what their parts take.
+            once, which is known of Adam and of SGD with momentum; others take what their parts take, and so
+            do kernels that are fused already and steps of a single operation, such as SGD without momentum.
 
     Raises:
         CostModelError: If the factor is negative or not finite.
     """
-    into = _heads(graph, in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL))
+    members = in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL)
+    into = _heads(graph, members)
     if factor is None:
         start_s, work = np.minimum(graph.durations_s, START_S), np.ones(len(graph))
         for name, share in _FUSED_WORK.items():
-            work[in_scope(graph, name)] = share
+            parts = members & in_scope(graph, name) & ~match_names(graph, _ALREADY_FUSED)
+            if len(np.unique(graph.name_ids[parts])) > 1:
+                work[parts] = share
         parts_s, length = (graph.durations_s - start_s) * work, "the numbers that its parts move, each once"
     else:
         start_s, parts_s = np.zeros(len(graph)), graph.durations_s * check_positive(factor, "factor")

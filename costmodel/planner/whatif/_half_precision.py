@@ -49,7 +49,7 @@ class _Remains(NamedTuple):
         """Return what kernels of these durations take."""
         start_s = np.minimum(durations_s, self.start_s)
         remains_s = start_s + (durations_s - start_s) * self.share
-        return np.minimum(durations_s, np.maximum(remains_s, self.least_s))
+        return np.maximum(remains_s, np.minimum(durations_s, self.least_s))
 
 
 # On CUDA cores, so that they move to Tensor Cores.
@@ -134,9 +134,9 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
 
 def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) -> FloatArray:
     """``(n,)`` what tasks take themselves."""
-    moved = _LANE_PRODUCTS
+    moved, unaligned, few_channels = _LANE_PRODUCTS, _UNALIGNED, _OF_FEW_CHANNELS
     if products_factor is not None:
-        moved = _Remains(check_positive(products_factor, "factor"), START_S)
+        moved = unaligned = few_channels = _Remains(check_positive(products_factor, "factor"), START_S)
     kinds, lanes = graph.kernel_kinds, find_lane_products(graph) & ~find_vector_products(graph)
     of_few_channels = lanes & match_names(graph, *_CONVOLUTIONS) & find_tensor_core_products(graph).any()
     gains_nothing = match_names(graph, *_DEPTHWISE) & ~match_names(graph, *_DEPTHWISE_OF_CUDNN)
@@ -145,8 +145,8 @@ def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) ->
     for those, remains in (
         (find_products(graph), _OTHER_PRODUCTS),
         (lanes, moved),
-        (lanes & _is_unaligned(graph), _UNALIGNED),
-        (of_few_channels, _OF_FEW_CHANNELS),
+        (lanes & _is_unaligned(graph), unaligned),
+        (of_few_channels, few_channels),
         (kinds == KernelKind.STREAMING, _STREAMING),
         ((kinds == KernelKind.SCATTERED) & match_names(graph, "*elementwise*"), _STRIDED),
         ((kinds == KernelKind.REDUCING) & ~is_small, _REDUCING),
