@@ -67,7 +67,7 @@ def is_file(path: Path | str) -> bool:
 
 def say_near(missing: object) -> str:
     """Suggest files for one that is missing: a sentence behind a space, empty if none beside it is alike."""
-    if not isinstance(missing, Path):
+    if not isinstance(missing, Path) or os.path.lexists(missing):  # a folder, or a link to nothing
         return ""
     if not is_folder(missing.parent):
         return f" There is no folder {shorten(missing.parent)}."

@@ -64,6 +64,11 @@ class PlainGroup(TyperGroup):
         """Its parameters, each with the type that its help shows."""
         return _plain(super().get_params(ctx))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run it, unless a file that it would write is named a second time."""
+        _check_named_once(ctx)
+        return super().invoke(ctx)
+
 
 class CommandGroup(typer.Typer):
     """A group of commands, such as ``costmodel dataset``."""
@@ -179,6 +184,14 @@ def number_check(must: str, holds: Callable[[Any], bool]) -> Callable[[float | N
         return number
 
     return check
+
+
+def whole_of(text: str) -> int:
+    """Return the whole number that a text is; 0 if it is none, or has more digits than Python reads."""
+    try:
+        return int(text) if text.strip().isdecimal() else 0
+    except ValueError:
+        return 0
 
 
 def count_option(*names: str, least: int = 1, most: int = _MOST, metavar: str = "N", **settings: Any) -> Any:

@@ -14,8 +14,10 @@ from costmodel.cli._options import (
     count_option,
     output_option,
     seed_option,
+    whole_of,
 )
 from costmodel.cli._output import print_line, print_table, write_json
+from costmodel.errors import shorten
 from costmodel.report._page import TextTable
 
 if TYPE_CHECKING:
@@ -136,12 +138,12 @@ def _counts(text: str, option: str) -> list[int]:
     """The numbers of a list, or of a range in which each is twice the one before."""
     first, colon, last = text.partition(":")
     parts = [first, last] if colon else text.split(",")
-    counts = [int(part) if part.strip().isdecimal() else 0 for part in parts]
+    counts = [whole_of(part) for part in parts]
     is_apart = counts == sorted(counts) if colon else len(set(counts)) == len(counts)
     if not (is_apart and all(1 <= count <= _MOST for count in counts)):
         raise typer.BadParameter(
             f"It must be whole numbers from 1 to {_MOST:,}, each once, such as 1,8,64, or a range such as "
-            f"1:1000, but got {text}.",
+            f"1:1000, but got {shorten(text)}.",
             param_hint=f"'{option}'",
         )
     if not colon:

@@ -104,6 +104,7 @@ def test_no_file_is_written_over_what_the_same_command_reads_or_writes(tmp_path:
             f"{tmp_path}/../{tmp_path.name}/runs.csv",
         ),
         ("capacity", "--json", picture, "--plot", picture),
+        ("serve-tables", "--model", table, "--device", "H200", "--out", tmp_path / "out", "--json", link),
     ):
         refused = CliRunner().invoke(app, list(map(str, line)))
         assert refused.exit_code == 2

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from costmodel.cli._options import OTHER_DATASETS
+from costmodel.cli._options import OTHER_DATASETS, whole_of
 from costmodel.cli._output import print_line
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, shorten
 
 if TYPE_CHECKING:
     from costmodel.dataset._build import BuildReport
@@ -88,10 +88,11 @@ def read_options(
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    sizes = tuple(int(size) if size.strip().isdecimal() else 0 for size in text.split(","))
+    sizes = tuple(map(whole_of, text.split(",")))
     if len(sizes) > 3 or min(sizes) < 1:
         raise CostModelError(
-            f"--problem-size must be one to three sizes from 1 with commas between them, but got {text!r}."
+            "--problem-size must be one to three sizes from 1 with commas between them, but got "
+            f"{shorten(text)!r}."
         )
     return sizes
 
