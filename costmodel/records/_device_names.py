@@ -1,8 +1,9 @@
 """Names of devices as drivers and people write them, and which devices they may mean.
 
 A name is exact if it is another's but for case, punctuation and the words of brands. Else it means each
-device that has all of its words, the model's number among them. What only describes a device, such as its
-memory or its form, tells devices apart where their names say it, and counts for nothing where they do not.
+device that has all of its words, the model's number among them, and is no variant, such as ``Ti``, that the
+name does not tell. What only describes a device, such as its memory or its form, tells devices apart where
+their names say it, and counts for nothing where they do not.
 """
 
 import re
@@ -26,6 +27,8 @@ _SAME = (
 )
 # What words describe, of which a device has one of each.
 _DESCRIBED = (re.compile(r"\d+gb"), re.compile("sxm|pcie|rack"), re.compile(r"(?:hbm|gddr)\d\w*"))
+# Words of which each tells a device of its own: who leaves one out means the device without it.
+_VARIANTS = frozenset(("ti", "super", "d", "laptop"))
 _MOST_NAMED = 6
 
 
@@ -85,12 +88,13 @@ def _words(name: str) -> frozenset[str]:
 
 
 def _fits(words: frozenset[str], names: list[frozenset[str]]) -> bool:
-    """Whether a device's name has all words, or all but descriptions that no name is at odds with."""
+    """Whether a device's name has all words, and no variant's more, or all but descriptions, none at odds."""
     told = frozenset().union(*names)
     kinds = {_describes(word) for word in told}
     describing = {word for word in words if _describes(word)}
     is_at_odds = any(word not in told and _describes(word) in kinds for word in describing)
-    return any(words <= name for name in names) or (not is_at_odds and words - describing in names)
+    is_part = any(words <= name and not (name - words) & _VARIANTS for name in names)
+    return is_part or (not is_at_odds and words - describing in names)
 
 
 def _describes(word: str) -> int:

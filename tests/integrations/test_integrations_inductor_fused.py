@@ -109,6 +109,15 @@ def test_columns_are_finite_and_know_the_sms(kernel: FusedKernel) -> None:
     assert "log_programs_of_sm" in changed
 
 
+def test_threads_have_the_elements_that_conversions_of_float8_take() -> None:
+    """Inductor says it of elementwise kernels; its own rules for blocks keep to it."""
+    quantised = LAYER_NORM.replace("persistent_reduction(", "pointwise(").replace("= 120", "= 4096")
+    kernel = read_fused(quantised.replace("'num_load': 2}", "'num_load': 2}, min_elem_per_thread=4"))
+    assert kernel is not None
+    assert {each.elements / (32 * each.warps) for each in possible_blocks(kernel)} == {4, 8, 16, 32, 64}
+    assert READ.least_of_thread == 0.5
+
+
 def small_blocks() -> FusedModel:
     """Likes blocks of at most 1,024 elements."""
     column = COLUMNS.index("log_elements")
@@ -137,8 +146,12 @@ def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
     path.write_bytes(FITTED_BLOCKS.read_bytes()[:-200])
     with pytest.raises(CostModelError, match="must be a model of blocks"):
         FusedModel.load(path)
-    with pytest.raises(CostModelError, match="must fit one another"):
-        FusedModel(np.array(["a"]), np.zeros((1, 2), np.uint8), np.zeros((1, 2)), np.zeros((1, 3)))
+    splits = np.zeros((1, 3), np.uint8)
+    arrays = [np.array(["a"]), splits, np.zeros((1, 3)), np.zeros((1, 4))]
+    FusedModel(*arrays)
+    for i, damaged in enumerate([np.zeros(1), splits[0], np.full((1, 3), "a"), np.zeros((1, 3))]):
+        with pytest.raises(CostModelError, match="must fit one another"):
+            FusedModel(*arrays[:i], damaged, *arrays[i + 1 :])
 
 
 def test_the_shipped_model_likes_other_blocks_on_few_sms() -> None:

@@ -195,6 +195,9 @@ def test_names_as_people_write_them(name: str, found: str) -> None:
         ("RTX 3099", "NVIDIA GeForce RTX 3090"),
         ("MI300", "AMD Instinct MI300X"),
         ("RTX 4080 Laptop", "NVIDIA GeForce RTX 4080"),
+        ("GTX 1080", "NVIDIA GeForce GTX 1080 Ti"),
+        ("NVIDIA GeForce GTX 1080", "NVIDIA GeForce GTX 1080 Ti"),
+        ("1080", "NVIDIA GeForce GTX 1080 Ti"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3"),
     ],
 )

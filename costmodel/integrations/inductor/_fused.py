@@ -64,6 +64,7 @@ class FusedKernel(NamedTuple):
         reductions: How many there are.
         costly: Exponentials, roots and other functions.
         steps: Assignments.
+        least_of_thread: Fewest elements of a block for each thread: conversions of float8 take several.
     """
 
     kind: str
@@ -78,6 +79,7 @@ class FusedKernel(NamedTuple):
     reductions: int
     costly: int
     steps: int
+    least_of_thread: float = _LEAST_OF_THREAD
 
 
 def read_fused(source: str) -> FusedKernel | None:
@@ -97,6 +99,7 @@ def read_fused(source: str) -> FusedKernel | None:
     known = re.findall(r"^\s*(x|y|r0_)numel = (\d+)$", body, re.MULTILINE)
     sizes |= {axis: int(size) for axis, size in known}  # the hints are rounded up to powers of two
     names = [each.arg for each in function.args.args]
+    asked = hints.get("min_elem_per_thread")
     widths = _widths(hints["triton_meta"])
     accesses = re.findall(r"tl\.(load|store)\((\w+) \+ (\(.*?\)|\w+),", body)
     bytes_of = {
@@ -115,6 +118,7 @@ def read_fused(source: str) -> FusedKernel | None:
         reductions=len(re.findall(r"tl\.sum|triton_helpers\.(?:max2|welford|any|promote)|tl\.reduce", body)),
         costly=sum(len(re.findall(rf"\.{each}\w*\(", body)) for each in _COSTLY),
         steps=len(re.findall(r"^\s*tmp\d+ = ", body, re.MULTILINE)),
+        least_of_thread=max(_LEAST_OF_THREAD, ast.literal_eval(asked) if asked else 0),
     )
 
 
@@ -196,7 +200,7 @@ def possible_blocks(kernel: FusedKernel) -> list[BlockSizes]:
         found += [
             BlockSizes(x, y, r, warps)
             for warps in _WARPS
-            if _LEAST_OF_THREAD <= elements / (32 * warps) <= _MOST_OF_THREAD
+            if kernel.least_of_thread <= elements / (32 * warps) <= _MOST_OF_THREAD
         ]
     return found
 

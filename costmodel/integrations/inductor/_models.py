@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import replacing
+from costmodel.files import write_arrays
 from costmodel.integrations.inductor._fused import (
     COLUMNS,
     BlockSizes,
@@ -20,7 +20,7 @@ from costmodel.integrations.inductor._fused import (
     fused_columns,
     possible_blocks,
 )
-from costmodel.learners._complete_trees import walk_trees
+from costmodel.learners._complete_trees import are_trees, walk_trees
 from costmodel.products._model import ProductModel
 from costmodel.products._product import Kernel, Product
 from costmodel.reading import read_arrays, refusing
@@ -143,15 +143,9 @@ class FusedModel:
         Raises:
             CostModelError: They do not.
         """
-        trees, nodes = self.splits.shape
-        fits = (
-            self.thresholds.shape == (trees, nodes)
-            and self.leaves.shape == (trees, nodes + 1)
-            and (nodes + 1) & nodes == 0
-            and self.splits.dtype.kind == "u"
-            and (trees == 0 or int(self.splits.max()) < len(COLUMNS))
-        )
-        if not fits or not all(np.isfinite(each).all() for each in (self.thresholds, self.leaves)):
+        if self.devices.dtype.kind != "U" or not are_trees(
+            self.splits, self.thresholds, self.leaves, len(COLUMNS)
+        ):
             raise CostModelError(
                 f"The arrays of a model of blocks must fit one another, but do not. {_MAKE_BLOCKS}"
             )
@@ -170,13 +164,12 @@ class FusedModel:
 
     def save(self, path: Path) -> None:
         """Write the model to a file; the same arrays give the same bytes."""
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, **{name: getattr(self, name) for name in self.__dataclass_fields__})
+        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     @cached_property
     def identity(self) -> str:
         """Changes whenever choices do; part of the keys of Inductor's caches."""
-        arrays = (self.splits, self.thresholds, self.leaves)
+        arrays = (self.devices, self.splits, self.thresholds, self.leaves)
         return sha256(b"".join(each.tobytes() for each in arrays)).hexdigest()[:12]
 
     def knows(self, device: str) -> bool:
