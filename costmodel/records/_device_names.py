@@ -28,7 +28,7 @@ _SAME = (
 # What words describe, of which a device has one of each.
 _DESCRIBED = (re.compile(r"\d+gb"), re.compile("sxm|pcie|rack"), re.compile(r"(?:hbm|gddr)\d\w*"))
 # Words of which each tells a device of its own: who leaves one out means the device without it.
-_VARIANTS = frozenset(("ti", "super", "d", "laptop"))
+_VARIANTS = frozenset(("ti", "super", "d", "laptop", "mobile", "xt", "xtx", "gre"))
 _MOST_NAMED = 6
 
 

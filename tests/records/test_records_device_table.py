@@ -198,6 +198,8 @@ def test_names_as_people_write_them(name: str, found: str) -> None:
         ("GTX 1080", "NVIDIA GeForce GTX 1080 Ti"),
         ("NVIDIA GeForce GTX 1080", "NVIDIA GeForce GTX 1080 Ti"),
         ("1080", "NVIDIA GeForce GTX 1080 Ti"),
+        ("AMD Radeon RX 6600", "AMD Radeon RX 6600 XT"),
+        ("RX 6700", "AMD Radeon RX 6700 XT"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3"),
     ],
 )
