@@ -68,6 +68,8 @@ def rank_kernels(
     """Print the configs of each kernel that a program launches, by what is read of them."""
     _check_installed()
     from costmodel.integrations.triton._apart import DEFAULT_DEVICE, rank_program
+    from costmodel.records._device_table import find_device
+    from costmodel.transfer._read_ranker import LEARNED_ARCHITECTURE
 
     found = [
         kernel
@@ -75,6 +77,15 @@ def rank_kernels(
         for kernel in rank_program(file, device=device or DEFAULT_DEVICE, sms=each, time_limit_s=time_limit_s)
     ]
     _print(file, found)
+    print_line(
+        "Times are relative to the mean of a kernel's configs; nine in ten are between those in brackets."
+    )
+    gpu = find_device(device or DEFAULT_DEVICE)
+    if gpu.architecture != LEARNED_ARCHITECTURE:
+        print_line(
+            f"The model of configs learned from an H100. How well it orders them on the {gpu.name} was not "
+            f"measured: time some there, with `costmodel tune {file} --runner cuda`."
+        )
     if hint:
         print_line(hint)
     write_json(json, found)
@@ -109,15 +120,16 @@ def _print(file: Path, kernels: "Sequence[RankedKernel]") -> None:
     for kernel in kernels:
         told = ", ".join(f"{name}={value}" for name, value in kernel.launch.items())
         print_line(f"{kernel.name}({told})", "bold")
+        rows = [
+            (str(time), in_words(config) + (" (as launched)" if config == kernel.own else ""))
+            for place, (time, config) in enumerate(zip(kernel.expected, kernel.configs, strict=True))
+            if place < _SHOWN or config == kernel.own
+        ]
         print_table(
             TextTable(
-                f"on {kernel.platform}, the fastest first",
+                f"on {kernel.platform}, the fastest first, {len(rows)} of {len(kernel.configs)} configs",
                 ("expected", "config"),
-                [
-                    (str(time), in_words(config) + (" (as launched)" if config == kernel.own else ""))
-                    for place, (time, config) in enumerate(zip(kernel.expected, kernel.configs, strict=True))
-                    if place < _SHOWN or config == kernel.own
-                ],
+                rows,
                 "rw",
             )
         )

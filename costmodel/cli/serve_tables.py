@@ -155,6 +155,8 @@ def serve_tables(
     for sentence in found.left_out:
         print_line(sentence)
     print_line(f"Written: {out} (content {found.content[:16]}). {_how_to_use(form, out, found.tables)}")
+    if not found.tables and timings is None:
+        print_line(_how_to_know_more(unsure))
     write_json(json, {"content": found.content, "origins": found.origins, "tables": dict(found.tables)})
 
 
@@ -213,3 +215,9 @@ def _how_to_use(form: str, out: Path, tables: Iterable[str]) -> str:
     said = [f"Copy {out / 'linear'}/*.json to {_PACKAGES[form]}."] if True in are_linear else []
     said += [f"Start the server with {_VARIABLES[form]}={out}."] if False in are_linear else []
     return " ".join(said) or "No table is in it: start the server without one."
+
+
+def _how_to_know_more(unsure: bool) -> str:
+    """What may find rows where nothing that is known without the GPU does."""
+    timed = "`--timings 16`, on that GPU, times rows beside the default and takes those that win."
+    return timed if unsure else f"{timed} `--unsure` takes rows of like tables: most of them gain, some lose."

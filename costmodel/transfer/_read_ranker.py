@@ -36,6 +36,8 @@ _LARGEST = 6e4  # that a float16 holds, nearly
 # and relative to those that were timed. Kinds of kernels left out (experiments/kernels_at_large/judge.sh).
 HALF_WIDTH, HALF_WIDTH_IN_SECONDS = 1.1, 1.5
 _LEAST_DOUBT = 0.1
+# Of the GPUs that it learned from and was judged on.
+LEARNED_ARCHITECTURE = "sm_90"
 
 
 @dataclass(frozen=True, eq=False)

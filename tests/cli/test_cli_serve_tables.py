@@ -40,9 +40,15 @@ def test_it_says_which_tables_to_use_and_how(tmp_path: Path) -> None:
 
 
 def test_where_no_table_is_worth_it_none_is_announced(tmp_path: Path) -> None:
-    found = serve(tmp_path, "--device", "NVIDIA L40S", num_experts=100, moe_intermediate_size=100)
+    sizes = {"num_experts": 100, "moe_intermediate_size": 100}
+    found = serve(tmp_path, "--device", "NVIDIA L40S", **sizes)
     assert found.exit_code == 0
     assert "No table is in it: start the server without one." in found.stdout
+    assert "--timings 16" in found.stdout
+    assert "--unsure" in found.stdout
+    found = serve(tmp_path, "--device", "NVIDIA L40S", "--unsure", **sizes)
+    assert "--timings 16" in found.stdout
+    assert "--unsure" not in found.stdout
 
 
 def test_options_before_a_command_are_refused_and_not_passed_over(tmp_path: Path) -> None:

@@ -177,3 +177,31 @@ def test_three_kernels_without_a_list_run_in_the_interpreter(tmp_path: Path) -> 
         [sys.executable, file], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+UNTIMED = """
+import torch
+import triton
+import triton.language as tl
+from costmodel.integrations.triton import autotune
+
+@autotune([triton.Config({"BLOCK": block}) for block in (32, 64)], ["n"])
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, 2.0 * tl.load(x + at, mask=at < n), mask=at < n)
+
+double[(1,)](torch.ones(16), 16)
+"""
+
+
+def test_without_a_gpu_a_timer_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(UNTIMED)
+    store = {"COSTMODEL_TRITON_STORE": str(tmp_path / "timings.jsonl")}
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", **store}
+    done = subprocess.run(
+        [sys.executable, file], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "CostModelError: A GPU, or a timer of yours, must time the configs of double" in done.stderr
+    assert "do_bench=" in done.stderr

@@ -6,14 +6,18 @@ from typing import Self
 import msgspec
 import numpy as np
 import pytest
+from fake_records import fake_measurement
 from msgspec import structs
 
+from costmodel.dataset import Dataset
+from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.kernels._design_space import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
 from costmodel.learners import Prediction
-from costmodel.records import Candidate, Config, Device, Workload, find_device
+from costmodel.records import Candidate, Config, Device, Measurement, Workload, find_device
+from costmodel.records._candidate import KernelLaunch
 from costmodel.records._hypothetical import hypothetical
 from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import part_of
@@ -294,6 +298,45 @@ def test_kernels_are_read_from_a_file_of_candidates(model, data, tmp_path) -> No
         model.predict(NEW, kernels=file)
     with pytest.raises(CostModelError, match=r"Cannot read .*none\.jsonl: No such file"):
         model.predict(NEW, kernels=tmp_path / "none.jsonl")
+
+
+def foreign(size: str, block: int) -> Measurement:
+    """A kernel of which name, sizes and parameters are all that is known."""
+    candidate = Candidate(Workload.parse(size), "table-1", Config({"block": block}))
+    return structs.replace(fake_measurement(tile=block), candidate=candidate)
+
+
+def test_a_foreign_kernel_of_a_new_size_has_the_configs_of_other_sizes(tmp_path) -> None:
+    measured = [
+        foreign(f"mine.{kernel}-m{m}-n8", block)
+        for kernel, m, block in [
+            ("copy", 64, 1),
+            ("copy", 64, 4),
+            ("copy", 256, 1),
+            ("copy", 256, 4),
+            ("sum", 64, 2),
+        ]
+    ]
+    data = Dataset.of(Records.of(measured))
+    model = train(data, "kernel-ridge")
+    found = model.predict("mine.copy-m128-n8", kernels=data)
+    assert sorted(config["block"] for config in found["config"]) == [1, 4]
+    assert "note" not in found
+    for beyond in ("mine.copy-m512-n8", "mine.copy-m32-n8", "mine.copy-m64-n9"):
+        far = model.predict(beyond, kernels=data)
+        assert set(far["note"]) == {"sizes beyond those learned from, so latencies may be far off"}
+    for unlike in ("mine.copy-m128", "mine.move-m128-n8"):
+        with pytest.raises(CostModelError, match=rf"must hold candidates of {unlike}, but it has those of "):
+            model.predict(unlike, kernels=data)
+
+    file = tmp_path / "kernels.jsonl"
+    file.write_bytes(b"\n".join(map(msgspec.json.encode, data.candidates)))
+    assert model.predict("mine.copy-m128-n8", kernels=file).equals(found)
+    # What is launched depends on the size.
+    launched = structs.replace(measured[0].candidate, launches=(KernelLaunch(1, 32),))
+    file.write_bytes(b"\n".join(map(msgspec.json.encode, [*data.candidates, launched])))
+    with pytest.raises(CostModelError, match=r"must hold candidates of mine\.copy-m128-n8"):
+        model.predict("mine.copy-m128-n8", kernels=file)
 
 
 def test_configs_are_drawn_for_a_workload_that_nobody_recorded() -> None:

@@ -134,7 +134,8 @@ def read_card_header(path: Path) -> CardHeader:
         CostModelError: If the file is missing, is not TOML, or has other keys.
     """
     keys = ", ".join(CardHeader.__struct_fields__)
-    return read_toml(find_config(path), CardHeader, f"a card in TOML with the texts {keys}")
+    remedy = f'A card has a line for each of {keys}, such as title = "My kernels".'
+    return read_toml(find_config(path), CardHeader, f"a card in TOML with the texts {keys}", remedy=remedy)
 
 
 def write_held_header(header: CardHeader, folder: Path) -> None:

@@ -277,6 +277,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         Of processes that share a store one does; the others take over what it finds.
         """
         timed = 0
+        if most and tuning.lacking():
+            self._check_timer()
         with tuning.timings.turn(lambda: not most or not tuning.lacking(), waits=most > 1) as is_ours:
             start = time.perf_counter()
             while is_ours and timed < most and (position := tuning.next(compiler)) is not None:
@@ -335,6 +337,20 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
 
         milliseconds = self.do_bench(kernel_call, quantiles=QUANTILES)
         return milliseconds, read_resources(kernel)
+
+    def _check_timer(self) -> None:
+        """Check that there is a timer: Triton's own is that of a GPU.
+
+        Raises:
+            CostModelError: There is none.
+        """
+        try:
+            _ = self.do_bench
+        except RuntimeError as error:  # Triton asks its driver for the timer
+            raise CostModelError(
+                f"A GPU, or a timer of yours, must time the configs of {self.base_fn.__name__}, but got none "
+                f'({error}). Pass do_bench=, or mode="model", which times nothing.'
+            ) from error
 
     def _check_place(self, platform: Platform) -> None:
         """Check that the timer runs kernels where the launch will: one may have a stream of its own.

@@ -88,7 +88,9 @@ def first_launches(file: Path, device: Device, limit: TimeLimit | None = None) -
         CostModelError: It launches nothing, or Triton interprets.
     """
     if triton.knobs.runtime.interpret:
-        raise CostModelError("TRITON_INTERPRET must not be set where kernels are read, but is.")
+        raise CostModelError(
+            "TRITON_INTERPRET must not be set where kernels are read, but is. Unset it: no GPU is needed."
+        )
     found: dict[Any, ProgramLaunch] = {}
     repeated = 0
 

@@ -48,7 +48,8 @@ def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Can
     Args:
         workload: The workload.
         kernels: A dataset, its name or its path, or a ``.jsonl`` file with one candidate a line. None for the
-            dataset that ships, which may have none.
+            dataset that ships, which may have none. A foreign kernel that is there in other sizes alone gets
+            the configs of these, where configs are all that is known of them.
 
     Raises:
         CostModelError: It cannot be read, or what was named has none.
@@ -83,7 +84,7 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
 
 
 def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Candidate], Sequence[str]]:
-    """The candidates of a workload in a dataset or file, and the names of all workloads there."""
+    """The candidates of a workload in a dataset or file, see ``_resized``, and names of its workloads."""
     if isinstance(kernels, str | Path) and Path(kernels).suffix == ".jsonl":
         every: Sequence[Candidate] = _read_candidates(Path(kernels))
         known: Sequence[str] = sorted({candidate.workload.name for candidate in every})
@@ -94,8 +95,29 @@ def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Ca
         )  # loads pandas, which a model does not need
 
         known = workloads_in(kernels)
-        every = load_dataset(kernels, workloads=[workload.name]).candidates if workload.name in known else ()
-    return [candidate for candidate in every if candidate.workload.name == workload.name], known
+        alike = [name for name in known if _differs_in_size(workload, Workload.parse(name))]
+        names = [workload.name] if workload.name in known else alike
+        every = load_dataset(kernels, workloads=names).candidates if names else ()
+    found = [candidate for candidate in every if candidate.workload.name == workload.name]
+    return found or _resized(workload, every), known
+
+
+def _resized(workload: Workload, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The configs that a foreign kernel has in other sizes, each once; none where launches are known of some.
+
+    Launches depend on the sizes, and what a model learned of them would be missing.
+    """
+    alike = [each for each in candidates if _differs_in_size(workload, each.workload)]
+    if any(each.launches for each in alike):
+        return []
+    resized = (Candidate(workload, each.space, each.config) for each in alike)
+    return list({each.candidate_id: each for each in resized}.values())
+
+
+def _differs_in_size(workload: Workload, other: Workload) -> bool:
+    """Whether both are one foreign kernel in two sizes. Tensor programs of other sizes are other programs."""
+    is_kernel = workload.is_foreign and not workload.is_program
+    return is_kernel and other.kind == workload.kind and other.dims.keys() == workload.dims.keys()
 
 
 def _read_candidates(path: Path) -> Sequence[Candidate]:

@@ -11,6 +11,7 @@ from costmodel.arrays import FloatArray
 from costmodel.records._candidate import Candidate
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._platform import Device, Platform, part_of
+from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._devices import NEVER_MEASURED, outdone
 from costmodel.transfer.prediction._physics import Predictions, base_of
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 NO_INTERVAL = "no interval, as all that was learned from is of one architecture"
 UNKNOWN_WORK = "work unknown, so measure it"
+BEYOND_SIZES = "sizes beyond those learned from, so latencies may be far off"
 # Between the notes of one kernel.
 NOTE_SEPARATOR = "; "
 
@@ -37,6 +39,12 @@ def notes_on(
     """
     of_device = _notes_on_device(model, candidates, platforms, found)
     of_kernels = [[UNKNOWN_WORK] if _is_undescribed(each) else [] for each in candidates]
+    if "latency_s" in found:
+        beyond = _beyond_sizes(model, candidates)
+        of_kernels = [
+            [*notes, BEYOND_SIZES] if each.workload.name in beyond and not each.launches else notes
+            for notes, each in zip(of_kernels, candidates, strict=True)
+        ]
     return [
         NOTE_SEPARATOR.join([*kernel, *device]) for kernel, device in zip(of_kernels, of_device, strict=True)
     ]
@@ -45,6 +53,26 @@ def notes_on(
 def _is_undescribed(candidate: Candidate) -> bool:
     """Return whether neither workload nor launches say what is computed, as of the library's calls."""
     return candidate.source == "library" and candidate.workload.is_foreign
+
+
+def _beyond_sizes(model: "Model", candidates: Sequence[Candidate]) -> set[str]:
+    """Names of foreign kernels with a size that is larger, or smaller, than any that the model learned from.
+
+    Names and sizes are all that is known of them: what a size does to latencies is learned from these alone.
+    """
+    asked = {each.workload.name: each.workload for each in candidates if each.workload.is_foreign}
+    if not asked:
+        return set()
+    sizes: dict[tuple[str, str], list[int]] = {}
+    for workload in map(Workload.parse, model.metadata.workloads):
+        for dim, size in workload.dims.items():
+            sizes.setdefault((workload.kind, dim), []).append(size)
+    return {
+        name
+        for name, workload in asked.items()
+        for dim, size in workload.dims.items()
+        if (known := sizes.get((workload.kind, dim))) and not min(known) <= size <= max(known)
+    }
 
 
 def _notes_on_device(
