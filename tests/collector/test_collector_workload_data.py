@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from costmodel.collector._build import write_reference
-from costmodel.collector.device._runtimes import Runtime
+from costmodel.collector.device._runtimes import Runtime, TorchRuntime, TvmRuntime
 from costmodel.collector.device._workload_data import KeptData, WorkloadData
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
@@ -53,6 +53,18 @@ def test_only_a_whole_right_output_is_right(tmp_path: Path) -> None:
     assert np.isnan(output).all()
     output[1:] = right[1:]  # a kernel that forgets a row leaves NaN there
     assert not data.are_right(data.written())
+
+
+@pytest.mark.parametrize(("runtime", "package"), [(TorchRuntime, "torch"), (TvmRuntime, "tvm")])
+def test_what_a_kernel_wrote_stays_as_others_write_there(runtime: Any, package: str) -> None:
+    """All kernels of a job run before what they wrote is compared."""
+    pytest.importorskip(package)
+    on_cpu = runtime("cpu")
+    (array,) = on_cpu.copies([np.zeros(4, np.float32)])
+    written = on_cpu.read(array)
+    on_cpu.write(array, np.ones(4, np.float32))
+    assert not written.any()
+    assert on_cpu.read(array).all()
 
 
 def test_a_kernel_may_give_its_output_back(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ class TorchRuntime(Runtime):
 
     def read(self, array: Any) -> NDArray[Any]:
         """A copy of a tensor."""
-        copy: NDArray[Any] = array.contiguous().cpu().numpy()
+        copy: NDArray[Any] = array.contiguous().to("cpu", copy=True).numpy()  # of a CPU's tensor, too
         return copy
 
     def use_stream(self, stream: int) -> None:
