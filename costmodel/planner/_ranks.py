@@ -104,10 +104,22 @@ def merge_ranks(recordings: Sequence[RecordedGraph]) -> RecordedGraph:
     )
     graph, starts_s = _with_arrivals(joined, starts_s, members)
     counts = sum((Counter(each.inspection.counts) for each in recordings), Counter())
-    unknown = [f"rank {each.rank}: {said}" for each in recordings for said in each.inspection.unknown]
+    unknown = _said_of_ranks(recordings)
     events = sum(each.inspection.events for each in recordings)
     inspection = Inspection(events, len(graph), dict(counts), (*unknown, *unmatched))
     return RecordedGraph(graph, starts_s, inspection)
+
+
+def _said_of_ranks(recordings: Sequence[RecordedGraph]) -> list[str]:
+    """What was found in the recordings, each sentence once, with the ranks that it is said of."""
+    ranks = defaultdict[str, list[int | None]](list)
+    for each in recordings:
+        for said in each.inspection.unknown:
+            ranks[said].append(each.rank)
+    return [
+        f"{'all ranks' if len(of) == len(recordings) else 'rank ' + ', '.join(map(str, of))}: {said}"
+        for said, of in ranks.items()
+    ]
 
 
 def rank_table(timeline: Timeline) -> pd.DataFrame:

@@ -1,13 +1,13 @@
 """``evaluate``: compare learners on held-out tasks, and report the results."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from costmodel.arguments import check_texts
+from costmodel.arguments import check_texts, check_whole
 from costmodel.dataset.splits._file import read_split
 from costmodel.dataset.splits._make import STRATEGIES, Split, SplitRecipe, make_split
 from costmodel.dataset.table._dataset import Dataset
@@ -52,7 +52,7 @@ def evaluate(  # noqa: PLR0913 (settings, all with defaults)
     *,
     split: str | SplitRecipe | Across = "leave-one-workload-out",
     folds: int = 0,
-    shots: Sequence[int] | FewShot = (),
+    shots: int | Sequence[int] | FewShot = (),
     tasks: int | None = None,
     baseline: str | None = None,
     seed: int = 0,
@@ -130,10 +130,11 @@ def _split_settings(split: str | SplitRecipe | Across, folds: int) -> dict[str, 
     return {"split": split, "folds": folds}
 
 
-def _shot_settings(shots: Sequence[int] | FewShot) -> dict[str, Any]:
+def _shot_settings(shots: int | Iterable[int] | FewShot) -> dict[str, Any]:
     if isinstance(shots, FewShot):
         return {"shots": list(shots.shots), "first": shots.first}
-    return {"shots": list(shots)}
+    several = shots if isinstance(shots, Iterable) else (shots,)
+    return {"shots": [check_whole("shots", each) for each in several]}
 
 
 # Keywords that ``evaluate`` had until 0.3, and what says the same now.

@@ -42,6 +42,13 @@ def test_its_defaults_are_those_of_a_configuration() -> None:
     assert tuple(parameters["shots"].default) == config.shots
 
 
+def test_shots_are_one_number_or_several_and_nothing_else(data: Dataset) -> None:
+    one, several = (evaluate(data, ["ridge"], shots=shots) for shots in (2, [2]))
+    assert one.tasks.equals(several.tasks)
+    with pytest.raises(CostModelError, match=r"shots must be a whole number .* got 'a'"):
+        evaluate(data, ["ridge"], shots=["a"])
+
+
 def test_random_is_the_exact_expectation_alone(data: Dataset, report: EvaluationReport) -> None:
     assert report.learners == [RANDOM, "whole device", "ridge"]
     exact = cross_validate(data, {}).summary()

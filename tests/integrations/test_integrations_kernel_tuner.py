@@ -116,6 +116,15 @@ def test_the_first_choice_is_what_other_gpus_found_best(here: Path, elsewhere: l
     assert {name: first[name] for name in BEST} == BEST
 
 
+def test_it_says_what_it_learned_from(
+    here: Path, elsewhere: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(here, CostModelStrategy(elsewhere), options={"max_fevals": 1}, verbose=True)
+    assert "costmodel learned from this kernel on 2 other devices\n" in capsys.readouterr().out
+    simulate(here, CostModelStrategy([here]), options={"max_fevals": 1}, verbose=True)
+    assert "learned from nothing: a simulation leaves out this device" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("form", ["dataset", "folder", "model", "model file"])
 def test_datasets_and_models_tell_the_same_as_caches(
     tmp_path: Path, here: Path, elsewhere: list[Path], form: str

@@ -123,6 +123,30 @@ def test_slower_links_slow_what_moves_data_and_not_the_waits(tmp_path: Path) -> 
     assert found.after.makespan_s == pytest.approx(truth_s, rel=0.02)
 
 
+def test_fewer_sms_slow_all_but_what_moves_data(tmp_path: Path) -> None:
+    _write_ranks(tmp_path, LATE)
+    table = plan(tmp_path, "sms:132=66").ranks
+    assert 1e6 * table["collective_s"].to_numpy() == pytest.approx(4 * MOVING_US)
+    assert (table["compute_s"] > plan(tmp_path).ranks["compute_s"]).all()
+
+
+def test_what_is_found_in_every_rank_is_said_once(tmp_path: Path) -> None:
+    _write_ranks(tmp_path, LATE)
+    damaged = [tmp_path / f"rank{rank}.json" for rank in range(3)]
+    for file in damaged:
+        content = json.loads(file.read_text())
+        content["traceEvents"].append({"ph": "X", "cat": "of_no_kind", "name": "x", "ts": 1.0, "dur": 1.0})
+        file.write_text(json.dumps(content))
+    said = [each for each in plan(tmp_path).inspection.unknown if "of_no_kind" in each]
+    assert len(said) == 1
+    assert said[0].startswith("all ranks: ")
+    content = json.loads(damaged[0].read_text())
+    content["traceEvents"].pop()
+    damaged[0].write_text(json.dumps(content))
+    (said_of_two,) = [each for each in plan(tmp_path).inspection.unknown if "of_no_kind" in each]
+    assert said_of_two.startswith("rank 1, 2: ")
+
+
 def test_ranks_with_other_numbers_of_collectives_are_not_matched(tmp_path: Path) -> None:
     _write_ranks(tmp_path, EVEN)
     file = tmp_path / "rank1.json"

@@ -480,7 +480,15 @@ def test_a_step_of_an_optimiser_becomes_one_kernel_and_one_launch(tmp_path: Path
     kernels = np.flatnonzero(changed.on_device)
     np.testing.assert_allclose(changed.durations_s[kernels] * 1e6, [30.0, 12.0])
     assert names(changed).count("cudaLaunchKernel") == 2
-    assert fused_optimizer(graph, scope="no such scope").durations_s.tolist() == graph.durations_s.tolist()
+    unchanged = fused_optimizer(graph, scope="no such scope")
+    assert unchanged.durations_s.tolist() == graph.durations_s.tolist()
+    assert unchanged.assumptions[-1].endswith("within an annotation no such scope.")
+
+
+def test_where_nothing_can_be_fused_this_is_said(trace: KernelGraph) -> None:
+    changed = fuse(trace, "sgemm")
+    assert changed.durations_s.tolist() == trace.durations_s.tolist()
+    assert changed.assumptions[-1].startswith("No kernels became one")
 
 
 def test_branches_run_at_once_on_two_streams(tmp_path: Path) -> None:

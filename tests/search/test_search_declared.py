@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import msgspec
 import numpy as np
 import optuna
 import pytest
@@ -11,6 +12,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from costmodel.errors import CostModelError, InvalidConfigError
 from costmodel.records import Config
 from costmodel.search import DeclaredSpace, ModelSampler, RandomOrderSampler
+from costmodel.transfer import Model
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -244,6 +246,13 @@ def test_a_condition_that_is_no_pair_is_refused_by_name(condition):
     parameters = {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)}
     with pytest.raises(ValueError, match=r"A condition must be a pair.* got \{'b'"):
         DeclaredSpace("malformed", parameters, when={"b": condition})
+
+
+def test_a_model_of_kernels_is_refused():
+    learned = msgspec.structs.replace(Model(None).metadata, columns=("flops", "bytes", "sms"))
+    space = DeclaredSpace("two", {"a": IntDistribution(1, 3), "b": IntDistribution(1, 3)})
+    with pytest.raises(CostModelError, match=r"a config has 2, but this one reads 3\. Leave it out"):
+        ModelSampler(space, Model(None, learned))
 
 
 def test_parameters_of_another_space_are_refused():

@@ -108,7 +108,7 @@ class CostModelStrategy:
             )
         sampler = self.sampler(searchspace, runner, tuning_options)
         if tuning_options.verbose:
-            print(make_printable(f"costmodel learned from {sampler.knowledge['trained_on']}"))
+            print(make_printable(f"costmodel learned from {self._told(sampler, tuning_options)}"))
         cost = CostFunc(searchspace, tuning_options, runner, snap=False)
         space = sampler.space
         assert isinstance(space, ListedSpace)
@@ -130,6 +130,13 @@ class CostModelStrategy:
                 keep()
         keep()  # the result with which the evaluations were used up
         return list(cost.results)
+
+    def _told(self, sampler: ModelSampler, tuning_options: Any) -> str:
+        """Say what is learned from, and why that is nothing where sources were given."""
+        known = sampler.knowledge
+        if self.learn_from and tuning_options.simulation_mode and known["model"] == "scratch":
+            return "nothing: a simulation leaves out this device and its near-twins"
+        return known["trained_on"].replace("this one", "this kernel").removesuffix(" of in memory")
 
     def sampler(self, searchspace: Any, runner: Any, tuning_options: Any) -> ModelSampler:
         """Return the sampler that proposes the configs of a session, before any measurement."""

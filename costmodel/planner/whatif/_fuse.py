@@ -175,7 +175,11 @@ def fused_optimizer(
     Raises:
         CostModelError: If the factor is negative or not finite.
     """
+    if factor is not None:
+        check_positive(factor, "factor")
     members = in_scope(graph, scope) & graph.of_kind(TaskKind.KERNEL)
+    if not members.any():
+        return graph.assuming(f"Nothing changes, as no kernel was launched within an annotation {scope}.")
     into = _heads(graph, members)
     if factor is None:
         start_s, work = np.minimum(graph.durations_s, START_S), np.ones(len(graph))
@@ -185,7 +189,7 @@ def fused_optimizer(
                 work[parts] = share
         parts_s, length = (graph.durations_s - start_s) * work, "the numbers that its parts move, each once"
     else:
-        start_s, parts_s = np.zeros(len(graph)), graph.durations_s * check_positive(factor, "factor")
+        start_s, parts_s = np.zeros(len(graph)), graph.durations_s * factor
         length = f"its parts together, times {factor:g}"
     fused_s = start_s + np.bincount(into, parts_s, minlength=len(graph))
     chains = np.unique(into[into != np.arange(len(graph))])
@@ -198,6 +202,10 @@ def fused_optimizer(
 def _fused(graph: KernelGraph, into: Positions, durations: FloatArray, length: str) -> KernelGraph:
     """The graph with kernels merged into the heads of their chains, which take the durations given."""
     fused_away = into != np.arange(len(graph))
+    if not fused_away.any():
+        return graph.assuming(
+            "No kernels became one: of those asked for, none follows another that it could be fused with."
+        )
     chains = len(np.unique(into[fused_away]))
     idle = _idle_launches(graph, fused_away)
     hosts = _host_work(graph, into, idle)

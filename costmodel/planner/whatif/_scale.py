@@ -98,7 +98,7 @@ def on_sms(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
         f"with what does not depend on SMs, little of products and most of others, beside "
         f"{START_S * 1e6:g} us to start; copies and the host take the same.",
-        durations_s=scale_work(graph, estimate_on_part(graph, had, sms)),
+        durations_s=scale_work(graph, np.where(kernels, estimate_on_part(graph, had, sms), 1.0)),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
     changed = raise_to_floor(graph, changed)

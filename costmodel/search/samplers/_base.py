@@ -149,7 +149,7 @@ class SpaceSampler(BaseSampler):
         """
         raise ValueError(
             f"parameters must be those of a config of the space, {sorted(self.space.distributions)}, "
-            f"but got {param_name!r} with {param_distribution}"
+            f"but got {param_name!r} with {param_distribution}: declare it in the space too"
         )
 
     def after_trial(

@@ -131,7 +131,7 @@ class ModelSampler(SpaceSampler):
         super().__init__(space, objective=objective, goal=goal, seed=seed)
         check_whole("screened", screened, 1)
         check_whole("explore_every", explore_every)
-        known = model.model if isinstance(model, Model) else model
+        known = _fitting(model, space) if isinstance(model, Model) else model
         self.model = known or FromNothing(space.draw(_SCALE_DRAWS, self.rng(0)).features[:, 0])
         self._unaided = isinstance(self.model, FromNothing)
         self.knowledge = {
@@ -359,6 +359,24 @@ class ModelSampler(SpaceSampler):
             write_attr(study, trial, TIED, tied)
         if scored.latency_s is not None:
             write_attr(study, trial, PREDICTED_LATENCY, scored.latency_s[row].tolist())
+
+
+def _fitting(model: Model, space: SearchSpace) -> TransferModel:
+    """Return the model on arrays.
+
+    Raises:
+        CostModelError: It reads other features than the configs of the space have.
+    """
+    columns = model.metadata.columns
+    if not columns or space.in_columns(columns) is not space:
+        return model.model
+    reads, has = len(columns), space.draw(1, np.random.default_rng(0)).features.shape[-1]
+    if reads != has:
+        raise CostModelError(
+            f"A model must have learned from features of this space, of which a config has {has}, but this "
+            f"one reads {reads}. Leave it out: the search then learns from its own trials."
+        )
+    return model.model
 
 
 def _purpose(objective: Objective, goal: SearchGoal) -> dict[str, str]:
