@@ -83,6 +83,9 @@ def test_compiled_kernels_that_nobody_measures_do_not_pile_up(monkeypatch: pytes
     assert len(list(folder.glob("module-*"))) == 1
     (again,) = builder.build([early])
     assert Path(again.artifact_path).is_file()
+    builder.machine_code([late.mod, late.mod], late.target)
+    builder.machine_code([late.mod], late.target)
+    assert len(list(folder.glob("module-*"))) == 3, "one more than was asked for"
     builder.close()
 
 

@@ -68,7 +68,10 @@ class Builder(ms.builder.PyBuilder):  # type: ignore[misc]
         sources = [_source(module, target) for module in modules]
         built = self._pool(target).build(sources)
         found = [machine_code(each.library.read_bytes()) if each.library else None for each in built]
-        self._ready.update(zip(map(_key, sources), built, strict=True))
+        for key, each in zip(map(_key, sources), built, strict=True):
+            if earlier := self._ready.pop(key, None):
+                _delete(earlier)
+            self._ready[key] = each
         while len(self._ready) > _MOST_READY:
             _delete(self._ready.pop(next(iter(self._ready))))
         return found
