@@ -13,7 +13,7 @@ from costmodel.records._workload import Workload
 # An SM, a compute unit or a core of a CPU moves no more bytes a clock to and from its caches.
 _CACHE_BYTES_PER_SM_CLOCK = 128
 # A device that says one lane does not know how many it has.
-_UNKNOWN_LANES = 1
+UNKNOWN_LANES = 1
 # Matrix units compute products of float32 that are rounded to TF32 at half of the rate of float16, and those
 # of AMD whole float32 at a quarter at most.
 _TF32_RATE, _AMD_FLOAT32_RATE = 1 / 2, 1 / 4
@@ -164,7 +164,7 @@ def least_latency_s(
 
 def _flops_per_clock(dtype: str, device: Device, *, is_tf32: bool) -> float:
     """Operations of an SM per clock at most; 0 if unknown."""
-    if device.fp32_lanes_per_sm <= _UNKNOWN_LANES:
+    if device.fp32_lanes_per_sm <= UNKNOWN_LANES:
         return 0.0
     on_lanes, on_matrix_units = 2.0 * device.fp32_lanes_per_sm, float(device.tensor_flops_per_sm_clock)
     if dtype == "float16":  # lanes do two at once

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._json_graph import JsonTask, graph_of
@@ -92,6 +93,14 @@ def test_a_gpu_that_does_not_exist_has_no_board() -> None:
     assert latency_s < predict_lane_product(SQUARE, find_device("L4"))[0]
     assert low_s is None
     assert "power of its board" in note
+
+
+@pytest.mark.parametrize("unknown", [{"clock_mhz": 0.0}, {"bandwidth_gb_s": 0.0}, {"fp32_lanes_per_sm": 1}])
+def test_a_gpu_of_ones_own_must_tell_what_decides(unknown: dict[str, float]) -> None:
+    own = replace(find_device("H100 SXM"), name="My GPU", architecture="")
+    assert predict_lane_product(SQUARE, own)[3] == "its architecture is not told"
+    with pytest.raises(CostModelError, match=rf"My GPU has not\. Describe it with .*{next(iter(unknown))}"):
+        predict_lane_product(SQUARE, replace(own, **unknown))
 
 
 def test_no_prediction_is_below_what_the_hardware_allows() -> None:

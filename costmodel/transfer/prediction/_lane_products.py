@@ -17,6 +17,7 @@ from costmodel.errors import CostModelError
 from costmodel.records._hypothetical import HypotheticalDevice
 from costmodel.records._peak_rates import (
     FLOPS_PER_J,
+    UNKNOWN_LANES,
     ReachedRates,
     held_share,
     least_latency_s,
@@ -107,8 +108,11 @@ def predict_lane_product(
     """
     if others := [each.name for each, _ in measured if not is_lane_product(each)]:
         raise CostModelError(f"What was measured must be products in float32, too, but got {others[0]}.")
-    if not (device.sms and device.clock_mhz and device.bandwidth_gb_s):
-        raise CostModelError(f"SMs, clock and bandwidth of {device.name} must be known.")
+    if not (device.clock_mhz and device.bandwidth_gb_s and device.fp32_lanes_per_sm > UNKNOWN_LANES):
+        raise CostModelError(
+            f"A GPU must have a clock, a bandwidth and float32 lanes that are known, but {device.name} has "
+            "not. Describe it with clock_mhz, bandwidth_gb_s and fp32_lanes_per_sm."
+        )
     products = [workload, *(each for each, _ in measured)]
     m, n, k = (np.array([float(each.dims[letter]) for each in products]) for letter in "mnk")
     said_s = LANE_LAW.seconds(m, n, k, device)
@@ -123,7 +127,10 @@ def predict_lane_product(
 
 def _why_no_interval(workload: Workload, device: Device) -> str:
     """Tell why no interval holds; empty if GPUs that were left out back it."""
-    if compute_capability(device.architecture) < _OLDEST:
+    capability = compute_capability(device.architecture)
+    if not capability:
+        return "its architecture is not told"
+    if capability < _OLDEST:
         return "nothing was learned from GPUs before Volta"
     if isinstance(device, HypotheticalDevice) or not power_is_known(device):
         return "the power of its board is not known"
