@@ -125,14 +125,9 @@ def _print(file: Path, kernels: "Sequence[RankedKernel]") -> None:
             for place, (time, config) in enumerate(zip(kernel.expected, kernel.configs, strict=True))
             if place < _SHOWN or config == kernel.own
         ]
-        print_table(
-            TextTable(
-                f"on {kernel.platform}, the fastest first, {len(rows)} of {len(kernel.configs)} configs",
-                ("expected", "config"),
-                rows,
-                "rw",
-            )
-        )
+        if rows:
+            title = f"on {kernel.platform}, the fastest first, {len(rows)} of {len(kernel.configs)} configs"
+            print_table(TextTable(title, ("expected", "config"), rows, "rw"))
         for why, count in list(kernel.unread.items())[:_SHOWN]:
             print_line(f"{count} configs were not read: {why}")
     for reason in dict.fromkeys(kernel.ended_by for kernel in kernels if kernel.ended_by):

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
 from costmodel.reading import is_folder, read_json, refusing
 from costmodel.serving._kernel import BlockShape, ExpertProducts, Kernel, Precision, ScaledProduct
@@ -203,7 +204,8 @@ def read_served_model(
     Raises:
         CostModelError: The file cannot be read, is of no such model, or does not divide by so many GPUs.
     """
-    file = Path(path) / "config.json" if is_folder(path) else Path(path)
+    place = check_path("model", path)
+    file = place / "config.json" if is_folder(place) else place
     told: dict[str, Any] = read_json(file, dict[str, Any], _WHAT, remedy=_REMEDY)
     with refusing(file, _WHAT, _REMEDY):
         fields = _language_model(told)

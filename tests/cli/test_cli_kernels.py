@@ -138,6 +138,15 @@ def test_check_orders_configs_of_the_kernels_of_a_program(
     assert kernel["name"] == "copy"
     assert len(kernel["expected"]) == len(kernel["configs"]) > 2
     assert all(each["low"] < each["expected"] < each["high"] for each in kernel["expected"])
+    assert f" of {len(kernel['configs'])} configs" in result.stdout
+    assert "was not measured" not in result.stdout
+    other = costmodel("check", file, "--device", "L40S")
+    assert "How well it orders them on the NVIDIA L40S was not measured" in " ".join(other.stdout.split())
+    broken = tmp_path / "broken.py"
+    broken.write_text(PROGRAM.replace("tl.arange", "tl.arrange"))
+    unread = costmodel("check", broken)
+    assert "configs were not read: " in unread.stdout
+    assert "the fastest first" not in unread.stdout
     for option in (["--dims", "n=64"], ["--configs", 3], ["--seed", 1]):
         refused = costmodel("check", file, *option)
         assert refused.exit_code != 0

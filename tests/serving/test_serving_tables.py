@@ -354,3 +354,8 @@ def test_what_cannot_be_served_is_said(
 ) -> None:
     with pytest.raises(CostModelError, match=message):
         serve_tables(write_model(tmp_path, config), device, **options)  # type: ignore[arg-type]
+
+
+def test_a_model_that_is_no_path_is_said() -> None:
+    with pytest.raises(CostModelError, match="model must be a path, but got "):
+        serve_tables(QWEN3, H100)  # type: ignore[arg-type]
