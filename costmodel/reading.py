@@ -24,7 +24,7 @@ import msgspec
 
 from costmodel.arguments import check_path
 from costmodel.decoding import check_document, convert
-from costmodel.errors import CostModelError, did_you_mean, shorten
+from costmodel.errors import CostModelError, did_you_mean, letters_and_digits, shorten
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
 
 if TYPE_CHECKING:
@@ -72,8 +72,13 @@ def say_near(missing: object) -> str:
     if not is_folder(missing.parent):
         return f" There is no folder {shorten(missing.parent)}."
     with suppress(OSError), os.scandir(missing.parent) as entries:
-        return did_you_mean(missing.name, sorted(each.name for each in islice(entries, _MOST_BESIDE)))
+        return did_you_mean(missing.name, sorted(each.name for each in islice(entries, _MOST_BESIDE)), _stem)
     return ""
+
+
+def _stem(name: str) -> str:
+    """What tells a file from others of its format."""
+    return letters_and_digits(name.partition(".")[0])
 
 
 def is_folder(path: Path | str) -> bool:

@@ -128,6 +128,7 @@ def test_of_a_missing_file_those_beside_it_with_like_names_are_told(tmp_path):
         (tmp_path / name).touch()
     assert "Did you mean 'trace.json.gz'?" in refusal_of(read_json, tmp_path / "trace.json")
     assert "Did you mean" not in refusal_of(read_json, tmp_path / "zzz")
+    assert "Did you mean" not in refusal_of(read_json, tmp_path / "zzz.toml")  # for all that others are TOML
     assert "\x1b" not in refusal_of(read_json, tmp_path / "esc31m.txt")
     (tmp_path / "gone.json").symlink_to(tmp_path / "nothing")
     assert "Did you mean" not in refusal_of(

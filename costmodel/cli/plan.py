@@ -113,7 +113,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device of the dataset, or part of its name. Default: the first by name.",
+            help="Device of the dataset, such as H100. Default: the first by name.",
             show_default=False,
             rich_help_panel=MODEL,
         ),

@@ -165,8 +165,7 @@ def tune(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device to replay, or part of its name, if the dataset holds several. Default: the "
-            "first by name.",
+            help="Device to replay, such as H100, if the dataset holds several. Default: the first by name.",
             rich_help_panel=MEASUREMENTS,
             show_default=False,
         ),

@@ -17,6 +17,7 @@ from costmodel.errors import CostModelError
 from costmodel.kernels._sources import open_sources, source_for
 from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.records._candidate import Candidate
+from costmodel.records._device_table import find_among
 from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._platform import Device, part_of
 from costmodel.records._workload import Workload
@@ -160,7 +161,8 @@ class RecordedLatencies(Latencies):
 
     Args:
         dataset: Dataset, or its name or path. Default: the first shipped dataset.
-        device: Name of one of its devices, or a part of the name. Default: the first device by name.
+        device: Name of one of its devices, of which model and number are enough (``h100``). Default: the
+            first by name.
 
     Raises:
         CostModelError: If there is no such dataset or device.
@@ -168,13 +170,10 @@ class RecordedLatencies(Latencies):
 
     def __init__(self, dataset: DatasetLike | None = None, device: str | None = None) -> None:
         self.dataset: Dataset = load_dataset(dataset)
-        names = [name for name in self.dataset.devices if (device or "").lower() in name.lower()]
-        if not names:
-            raise CostModelError(
-                f"The device must be one of those measured ({', '.join(self.dataset.devices)}), but got "
-                f"{device!r}."
-            )
-        self.device = next(each.device for each in self.dataset.platforms if each.device.name == names[0])
+        known = self.dataset.devices
+        what = f"one of those measured ({', '.join(known)})"
+        name = known[0] if device is None else find_among(device, known, what)
+        self.device = next(each.device for each in self.dataset.platforms if each.device.name == name)
         self._tables: dict[str, KernelTable | None] = {}
 
     def of(self, device: Device | None) -> Latencies | None:
@@ -351,7 +350,8 @@ def open_latencies(
         learn_from: The dataset. Default: ``sm-budgets``.
         model: The model. Default: a model trained on the dataset when it is first needed, which takes 20
             seconds.
-        device: Name of a measured device, or a part of the name. Default: the first device by name.
+        device: Name of a measured device, of which model and number are enough (``h100``). Default: the first
+            by name.
 
     Raises:
         CostModelError: If there is no such dataset, device or model.

@@ -34,8 +34,8 @@ class Replay:
 
     Attributes:
         dataset: A dataset, the name of a shipped one, or a path. None for the default shipped dataset.
-        device: Name of the device to replay, or a part of the name, if the records hold several. None for the
-            first by name.
+        device: Name of the device to replay, of which model and number are enough (``h100``), if the records
+            hold several. None for the first by name.
     """
 
     dataset: DatasetLike | None = None

@@ -71,6 +71,13 @@ def test_a_device_that_was_not_measured_is_refused() -> None:
         RecordedLatencies("h100-sm-budgets", "A100")
 
 
+def test_a_measured_device_is_named_as_people_write_it_and_never_by_what_several_are_called() -> None:
+    for name, device in (("h_200", "NVIDIA H200"), ("H100 SXM5 80GB", "NVIDIA H100 80GB HBM3")):
+        assert RecordedLatencies("sm-budgets", name).device.name == device
+    with pytest.raises(CostModelError, match="must be one of those measured"):
+        RecordedLatencies("sm-budgets", "nvidia")
+
+
 def test_sms_that_the_device_does_not_have_are_refused(recorded: RecordedLatencies) -> None:
     assert recorded.on_device(None) == 132
     with pytest.raises(CostModelError, match="from 1 to the 132 of NVIDIA H100 80GB HBM3, but got 133"):
