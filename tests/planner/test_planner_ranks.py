@@ -130,6 +130,12 @@ def test_fewer_sms_slow_all_but_what_moves_data(tmp_path: Path) -> None:
     assert (table["compute_s"] > plan(tmp_path).ranks["compute_s"]).all()
 
 
+def test_another_gpu_says_that_it_knows_no_links(tmp_path: Path) -> None:
+    _write_ranks(tmp_path, LATE)
+    said = [each for each in plan(tmp_path, "device:H100 SXM=H200").assumptions if "links" in each]
+    assert said == ["12 collectives go with memory and clock, as links are not known: scale them too."]
+
+
 def test_what_is_found_in_every_rank_is_said_once(tmp_path: Path) -> None:
     _write_ranks(tmp_path, LATE)
     damaged = [tmp_path / f"rank{rank}.json" for rank in range(3)]

@@ -97,7 +97,7 @@ def on_sms(
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {sms} SMs: work goes with the rounds of blocks of the fullest SM, and "
         f"with what does not depend on SMs, little of products and most of others, beside "
-        f"{START_S * 1e6:g} us to start; copies and the host take the same.",
+        f"{START_S * 1e6:g} us to start; copies, collectives and the host take the same.",
         durations_s=scale_work(graph, np.where(kernels, estimate_on_part(graph, had, sms), 1.0)),
         sms=np.where(kernels, sms, graph.sms).astype(np.int32),
     )
@@ -227,9 +227,14 @@ def on_device(
         )
     work = _work(graph, recorded, device, bound)
     kernels = graph.of_kind(TaskKind.KERNEL)
+    collectives = int(find_collectives(graph).sum())
+    of_links = (
+        f"{collectives:,} collectives go with memory and clock, as links are not known: scale them too."
+    )
     changed = graph.assuming(
         f"{kernels.sum():,} kernels on {device.name} in place of {recorded.name}: {_ASSUMED[bound]}; beside "
         f"{START_S * 1e6:g} us to start; copies, launches and the host take the same.",
+        *([of_links] if collectives else []),
         durations_s=scale_work(graph, work),
         sms=np.where(kernels, device.sms, graph.sms).astype(np.int32),
         device=device,
