@@ -319,19 +319,22 @@ def test_a_foreign_kernel_of_a_new_size_has_the_configs_of_other_sizes(tmp_path)
     ]
     data = Dataset.of(Records.of(measured))
     model = train(data, "kernel-ridge")
-    found = model.predict("mine.copy-m128-n8", kernels=data)
+    found = model.predict("mine.copy-m128-n8", sms=8, kernels=data)
     assert sorted(config["block"] for config in found["config"]) == [1, 4]
     assert "note" not in found
     for beyond in ("mine.copy-m512-n8", "mine.copy-m32-n8", "mine.copy-m64-n9"):
-        far = model.predict(beyond, kernels=data)
-        assert set(far["note"]) == {"sizes beyond those learned from, so latencies may be far off"}
+        far = model.predict(beyond, sms=8, kernels=data)
+        assert set(far["note"]) == {"sizes beyond those learned from"}
+    assert set(model.predict("mine.copy-m64-n8", sms=9, kernels=data)["note"]) == {
+        "SMs beyond those learned from"
+    }
     for unlike in ("mine.copy-m128", "mine.move-m128-n8"):
         with pytest.raises(CostModelError, match=rf"must hold candidates of {unlike}, but it has those of "):
             model.predict(unlike, kernels=data)
 
     file = tmp_path / "kernels.jsonl"
     file.write_bytes(b"\n".join(map(msgspec.json.encode, data.candidates)))
-    assert model.predict("mine.copy-m128-n8", kernels=file).equals(found)
+    assert model.predict("mine.copy-m128-n8", sms=8, kernels=file).equals(found)
     # What is launched depends on the size.
     launched = structs.replace(measured[0].candidate, launches=(KernelLaunch(1, 32),))
     file.write_bytes(b"\n".join(map(msgspec.json.encode, [*data.candidates, launched])))

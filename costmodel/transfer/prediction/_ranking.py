@@ -1,6 +1,8 @@
 """A table of kernels on parts of one device, the best first, with notes on what is unknown of them."""
 
+import re
 import warnings
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,12 @@ if TYPE_CHECKING:
 
 NO_INTERVAL = "no interval, as all that was learned from is of one architecture"
 UNKNOWN_WORK = "work unknown, so measure it"
-BEYOND_SIZES = "sizes beyond those learned from, so latencies may be far off"
+BEYOND_SIZES = "sizes beyond those learned from"
+BEYOND_SMS = "SMs beyond those learned from"
 # Between the notes of one kernel.
 NOTE_SEPARATOR = "; "
+# At the end of its name. That of a model is read from a file, and may be any text.
+_SMS_OF_PLATFORM = re.compile(r"/([0-9]{1,9})\Z")
 
 
 def notes_on(
@@ -40,11 +45,8 @@ def notes_on(
     of_device = _notes_on_device(model, candidates, platforms, found)
     of_kernels = [[UNKNOWN_WORK] if _is_undescribed(each) else [] for each in candidates]
     if "latency_s" in found:
-        beyond = _beyond_sizes(model, candidates)
-        of_kernels = [
-            [*notes, BEYOND_SIZES] if each.workload.name in beyond and not each.launches else notes
-            for notes, each in zip(of_kernels, candidates, strict=True)
-        ]
+        beyond = _beyond_learned(model, candidates, platforms)
+        of_kernels = [[*notes, *more] for notes, more in zip(of_kernels, beyond, strict=True)]
     return [
         NOTE_SEPARATOR.join([*kernel, *device]) for kernel, device in zip(of_kernels, of_device, strict=True)
     ]
@@ -55,24 +57,45 @@ def _is_undescribed(candidate: Candidate) -> bool:
     return candidate.source == "library" and candidate.workload.is_foreign
 
 
-def _beyond_sizes(model: "Model", candidates: Sequence[Candidate]) -> set[str]:
-    """Names of foreign kernels with a size that is larger, or smaller, than any that the model learned from.
+def _beyond_learned(
+    model: "Model", candidates: Sequence[Candidate], platforms: Sequence[Platform]
+) -> list[list[str]]:
+    """What lies beyond all that was learned from, of kernels of which sizes and parameters alone are known.
 
-    Names and sizes are all that is known of them: what a size does to latencies is learned from these alone.
+    What sizes and SMs do to the latencies of other kernels is told by their work as well.
     """
-    asked = {each.workload.name: each.workload for each in candidates if each.workload.is_foreign}
-    if not asked:
-        return set()
-    sizes: dict[tuple[str, str], list[int]] = {}
+    asked = [_is_named_alone(each) for each in candidates]
+    learned = _learned_sizes(model) if any(asked) else {}
+    learned_sms = [int(sms[1]) for name in model.metadata.platforms if (sms := _SMS_OF_PLATFORM.search(name))]
+    notes: list[list[str]] = []
+    for candidate, platform, is_asked in zip(candidates, platforms, asked, strict=True):
+        dims = candidate.workload.dims.items() if is_asked else ()
+        is_larger = any(
+            _is_beyond(size, learned.get((candidate.workload.kind, dim), ())) for dim, size in dims
+        )
+        is_wider = is_asked and _is_beyond(platform.sms_granted, learned_sms)
+        notes.append([BEYOND_SIZES] * is_larger + [BEYOND_SMS] * is_wider)
+    return notes
+
+
+def _is_named_alone(candidate: Candidate) -> bool:
+    """Whether nothing says what a kernel does but its name, sizes and parameters."""
+    workload = candidate.workload
+    return workload.is_foreign and not workload.is_program and not candidate.launches
+
+
+def _learned_sizes(model: "Model") -> dict[tuple[str, str], Sequence[int]]:
+    """The least and the largest size that the model learned from, by kind of workload and dimension."""
+    sizes: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for workload in map(Workload.parse, model.metadata.workloads):
         for dim, size in workload.dims.items():
-            sizes.setdefault((workload.kind, dim), []).append(size)
-    return {
-        name
-        for name, workload in asked.items()
-        for dim, size in workload.dims.items()
-        if (known := sizes.get((workload.kind, dim))) and not min(known) <= size <= max(known)
-    }
+            sizes[workload.kind, dim].append(size)
+    return {key: (min(each), max(each)) for key, each in sizes.items()}
+
+
+def _is_beyond(value: int, learned: Sequence[int]) -> bool:
+    """Whether a value is larger, or smaller, than all that was learned from, if anything was."""
+    return bool(learned) and not min(learned) <= value <= max(learned)
 
 
 def _notes_on_device(
