@@ -15,7 +15,7 @@ from msgspec.structs import replace as replace_fields
 pytest.importorskip("torch")
 
 import torch
-from torch._inductor import config, ir, scheduler, select_algorithm
+from torch._inductor import config, ir, scheduler, select_algorithm, utils
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.choices import InductorChoices
 from torch._inductor.graph import GraphLowering
@@ -392,6 +392,21 @@ def test_a_plan_that_times_no_fusion_goes_by_inductors_rule(
             assert config.benchmark_epilogue_fusion  # where products are lowered
     scheduler.Scheduler.speedup_by_fusion(None, None, node2=None)
     assert timed == [False, True, True]
+
+
+def test_products_have_kernels_of_triton_where_a_limit_hides_most_sms(
+    timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(utils, "is_big_gpu", lambda *_: False)
+    renewed = cache(_install._try_templates_on_parts.__wrapped__)
+    monkeypatch.setattr(_install, "_try_templates_on_parts", renewed)
+    small = replace_fields(part(32), device=replace_fields(H100, sms=40))
+    found = []
+    for platform in (part(32), small):
+        with applied(SmPlan(platform, 6, Fixed({}), timings)):
+            found.append(utils.is_big_gpu(0))
+    assert found == [True, False]
+    assert not utils.is_big_gpu(0), "without a plan"
 
 
 def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) -> None:
