@@ -266,9 +266,10 @@ class _Layers:
                 f"{self._file}: a token must choose at most as many experts as there are "
                 f"({config.num_experts}), but num_experts_per_tok is {config.num_experts_per_tok}. {_REMEDY}"
             )
+        own = self._share("the number of experts", config.num_experts, self._expert_parallel)
         return ExpertProducts(
-            self._share("the number of experts", config.num_experts, self._expert_parallel),
-            config.num_experts_per_tok,
+            own,
+            min(config.num_experts_per_tok, own),  # those of a token that are elsewhere are no work here
             self._of_gpu("the width of an expert", config.width),
             config.hidden_size,
             precision,

@@ -229,6 +229,11 @@ def _timer(
 ) -> AbstractContextManager["RowTimer | None"]:
     """What times rows, if anything does."""
     if timings is None:
+        if on is not None:
+            raise CostModelError(
+                "timings must be at least 2 where `on` is given, but got None: say how many configs of each "
+                "row it times."
+            )
         return nullcontext()
     from costmodel.serving._time import open_timer  # builds and measures
 

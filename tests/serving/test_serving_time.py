@@ -109,12 +109,23 @@ def test_a_default_that_does_not_run_leaves_what_is_known_without_timing(tmp_pat
                     assert row == told.tables[path].rows[tokens]
 
 
+def test_a_gpu_with_few_experts_has_no_more_of_a_token(tmp_path: Path) -> None:
+    """A kernel of more would leave rows of its results unwritten, and be taken for a wrong one."""
+    gpu = KnownBest()
+    serve_tables(write_model(tmp_path, MIXTRAL), H100, expert_parallel=8, tokens=(64,), timings=4, on=gpu)
+    sizes = [each.workload.dims for each, _ in gpu.measured]
+    assert sizes
+    assert {(each["e"], each["k"]) for each in sizes} == {(1, 1)}
+
+
 def test_another_gpu_than_that_of_the_tables_is_refused(tmp_path: Path) -> None:
     model = write_model(tmp_path, QWEN3)
     with pytest.raises(CostModelError, match="but that is NVIDIA H200 and this is NVIDIA H100 80GB HBM3"):
         serve_tables(model, "NVIDIA H200", timings=4, on=KnownBest())
     with pytest.raises(CostModelError, match="timings must be"):
         serve_tables(model, H100, timings=1, on=KnownBest())
+    with pytest.raises(CostModelError, match="timings must be at least 2 where `on` is given"):
+        serve_tables(model, H100, on=KnownBest())
 
 
 def test_kernels_of_which_none_is_ours_are_not_timed(tmp_path: Path) -> None:
