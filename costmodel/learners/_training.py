@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, TaskIds
+from costmodel.errors import InvalidArgumentError
 
 # A config 64 times slower than the best is as useless as one that fails: nothing below is told apart.
 LOWEST_LOG_SCORE = -float(np.log(64.0))
@@ -98,11 +99,17 @@ def task_levels(training: Training, column: int | None) -> FloatArray | None:
 
 
 def check_latencies(y: FloatArray) -> None:
-    """Raise ValueError unless all latencies are positive, inf allowed, and at least one is finite."""
+    """Raise ValueError unless all latencies are positive, inf allowed, and at least one is finite.
+
+    That all measurements of a dataset failed is for its user to know: no program is wrong.
+    """
     if not (y > 0).all():
         raise ValueError(f"latencies must be positive, inf for failures, but got {y[~(y > 0)][:3].tolist()}")
     if not np.isfinite(y).any():
-        raise ValueError(f"at least one latency must be finite, but got none in {y.size}")
+        raise InvalidArgumentError(
+            f"Of what a model learns from at least one latency must be finite, but got none in {y.size}: all "
+            "failed. Add measurements of kernels that ran."
+        )
 
 
 def check_features(X: FloatArray, width: int) -> None:

@@ -8,8 +8,9 @@ from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli._app import app
-from costmodel.dataset import build_dataset
+from costmodel.dataset import build_dataset, read_files
 from costmodel.dataset.table._read import families_in
+from costmodel.errors import CostModelError
 from costmodel.features import extract
 from costmodel.records import Candidate, RecordStore, hypothetical
 from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape, landscape_platform
@@ -40,6 +41,15 @@ def files(tmp_path_factory, data) -> dict[str, Path]:
     held_out = [c for c in data.candidates if c.workload.name == WORKLOADS[0]]
     (folder / "new.jsonl").write_bytes(b"".join(msgspec.json.encode(c) + b"\n" for c in held_out))
     return {path.name: path for path in folder.iterdir()}
+
+
+def test_of_failures_alone_nothing_can_be_learned(tmp_path) -> None:
+    cache = {"device_name": "NVIDIA RTX A4000", "kernel_name": "scan", "problem_size": [64]}
+    cache |= {"tune_params_keys": ["block"], "tune_params": {"block": [32, 64]}, "objective": "time"}
+    cache["cache"] = {str(block): {"block": block, "time": "RuntimeFailedConfig"} for block in (32, 64)}
+    (tmp_path / "A4000.json").write_text(json.dumps(cache))
+    with pytest.raises(CostModelError, match=r"got none in 2: all failed\. Add measurements"):
+        train(read_files([tmp_path / "A4000.json"]), "ridge")
 
 
 def test_info_shows_the_card(files, tmp_path) -> None:
