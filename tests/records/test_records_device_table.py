@@ -163,6 +163,8 @@ def test_spelling_does_not_matter(entry: KnownDevice, separator: str, case: Call
         ("DGX Spark", "NVIDIA GB10"),
         ("4090", "NVIDIA GeForce RTX 4090"),
         ("RTX 4090 24GB", "NVIDIA GeForce RTX 4090"),
+        ("RTX 3080 10GB", "NVIDIA GeForce RTX 3080"),
+        ("RTX 4060 Ti 16GB", "NVIDIA GeForce RTX 4060 Ti"),
         ("3090Ti", "NVIDIA GeForce RTX 3090 Ti"),
         ("h100_sxm", "NVIDIA H100 80GB HBM3"),
         ("H100 SXM 80 GB", "NVIDIA H100 80GB HBM3"),
@@ -203,6 +205,10 @@ def test_names_as_people_write_them(name: str, found: str) -> None:
         ("1080", "NVIDIA GeForce GTX 1080 Ti"),
         ("AMD Radeon RX 6600", "AMD Radeon RX 6600 XT"),
         ("RX 6700", "AMD Radeon RX 6700 XT"),
+        ("RTX 3080 12GB", "NVIDIA GeForce RTX 3080"),  # as the next three, others by SMs or bandwidth
+        ("rtx_2060_12gb", "NVIDIA GeForce RTX 2060"),
+        ("RTX 3050 6GB", "NVIDIA GeForce RTX 3050"),
+        ("GeForce RTX 3060 8 GB", "NVIDIA GeForce RTX 3060"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA H100 80GB HBM3"),
     ],
 )
