@@ -33,7 +33,7 @@ def check_whole(name: str, value: object, least: int = 0, most: int = MOST_COUNT
     if type(value) is int and least <= value <= most:  # what decoding a record asks for a dozen times
         return value
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-        goes_without_saying = most == MOST_COUNT and not (isinstance(value, Integral) and value > most)
+        goes_without_saying = most == MOST_COUNT and not (isinstance(value, Integral) and int(value) > most)
         limits = f"of at least {least:,}" if goes_without_saying else f"from {least:,} to {most:,}"
         raise InvalidArgumentError(f"{name} must be a whole number {limits}, but got {shorten(repr(value))}.")
     return int(value)
