@@ -175,6 +175,9 @@ def test_the_time_of_the_profiler_is_taken_from_the_host_alone(tmp_path: Path) -
     device = without_profiler(graph, 20e-6)  # less than 5 x 6, which the host cannot help
     assert replay(device).makespan_s == pytest.approx(20e-6, rel=1e-4)
     np.testing.assert_allclose(device.durations_s[device.on_device], 4e-6, rtol=1e-4)
+    assert not any("that much" in said for said in device.assumptions)
+    one_of_three = without_profiler(graph, 10e-6)  # the time of a step, where the graph has several
+    assert "measure all steps" in one_of_three.assumptions[-1]
     np.testing.assert_array_equal(without_profiler(graph, 120e-6).durations_s, graph.durations_s)
     assert plan(graph, "graphs", measured_s=33e-6).before.makespan_s == pytest.approx(33e-6)
     with pytest.raises(CostModelError, match="must be positive, but got 0 s"):
