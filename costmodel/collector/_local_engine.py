@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
@@ -23,6 +24,7 @@ from costmodel.threads import cpu_threads
 
 # Pools that may break while a job waits, none of whose processes died of it; more are no accident.
 _MOST_BREAKS = 8
+_WATCH_S = 0.5
 
 
 class LocalEngine(Engine):
@@ -78,6 +80,8 @@ class LocalEngine(Engine):
         }
         self._lock = threading.Lock()
         self._closed, self._restarts = False, 0
+        self._ended = threading.Event()
+        self._watching: threading.Thread | None = None
         self._jobs: set[Future[Any]] = set()
         self._pool = pebble.ProcessPool(**self._settings)
 
@@ -94,13 +98,32 @@ class LocalEngine(Engine):
 
     def _schedule(self, job: EngineJob, outcome: "Future[Any]", deaths: int = 0, breaks: int = 0) -> None:
         with self._lock:
-            if not self._closed and not self._pool.active:
-                self._renew()  # a worker that dies between two jobs breaks the pool
-            run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+            run = self._hand_over(job)
             self._jobs.add(run)
+            if self._watching is None:
+                self._watching = threading.Thread(target=self._watch, daemon=True)
+                self._watching.start()
             attempt = _Attempt(job, outcome, deaths, breaks, self._restarts)
         run.add_done_callback(partial(self._pass_on, attempt))
         outcome.add_done_callback(lambda outcome: run.cancel() if outcome.cancelled() else None)
+
+    def _hand_over(self, job: EngineJob) -> "Future[Any]":
+        """Give a job to a pool that works; a worker that dies between two jobs breaks one, at any moment."""
+        for _ in range(_MOST_BREAKS):
+            if self._closed or self._pool.active:
+                with suppress(RuntimeError):
+                    return self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+            if self._closed:
+                raise RuntimeError("The engine is closed.")
+            self._renew()
+        raise WorkerDiedError("between two jobs", job.name)
+
+    def _watch(self) -> None:
+        """Have jobs run again that came to a pool as it broke: it ends only those that it knew of."""
+        while not self._ended.wait(_WATCH_S):
+            with self._lock:
+                if not self._closed and self._jobs and not self._pool.active:
+                    self._renew()
 
     def _pass_on(self, attempt: "_Attempt", run: "Future[Any]") -> None:
         """Give who waits for a job what became of it, or run it again."""
@@ -131,6 +154,9 @@ class LocalEngine(Engine):
         job, outcome, deaths, breaks, _ = attempt
         try:
             self._schedule(job, outcome, deaths + (not is_break), breaks + is_break)
+        except WorkerDiedError as error:
+            if outcome.set_running_or_notify_cancel():
+                outcome.set_exception(error)
         except RuntimeError:  # the pool was closed in between
             outcome.cancel()
             outcome.set_running_or_notify_cancel()
@@ -161,6 +187,7 @@ class LocalEngine(Engine):
 
     def close(self) -> None:
         """End the processes. May be called twice."""
+        self._ended.set()
         with self._lock:
             self._closed = True
             self._stop()

@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -147,17 +149,40 @@ def test_one_that_may_kill_two_runs_three_times(tmp_path: Path) -> None:
 def test_a_job_is_not_blamed_for_processes_that_die_before_they_have_it(tmp_path: Path) -> None:
     pytest.importorskip("pebble")
     killed: set[int] = set()
-    with LocalEngine(1, tmp_path) as workers:
+    with LocalEngine(1, tmp_path, partial(wait_for, tmp_path / "go")) as workers:
         outcome = workers.submit(os.getpid)
-        while len(killed) < 4 and not outcome.done():
+        while len(killed) < 4:
             for child in psutil.Process().children():
                 with suppress(psutil.NoSuchProcess):  # or it is dead, and nobody has waited for it yet
                     if child.pid not in killed and "spawn_main" in "".join(child.cmdline()):
                         child.kill()
                         killed.add(child.pid)
             time.sleep(0.005)
+        (tmp_path / "go").touch()
         assert outcome.result(100) not in killed
-    assert len(killed) == 4
+
+
+@pytest.mark.parametrize("what", ["forgets", "refuses"])
+def test_a_job_that_comes_to_a_pool_as_it_breaks_runs(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pebble = pytest.importorskip("pebble")
+    came: list[Any] = []
+
+    def schedule(pool: Any, function: Any, **settings: Any) -> Any:
+        came.append(pool)
+        if len(came) > 1:
+            return taken(pool, function, **settings)
+        pool._context.status = type(pool._context.status).ERROR
+        if what == "refuses":
+            raise RuntimeError("Unexpected error within the Pool")
+        return pebble.ProcessFuture()
+
+    taken = pebble.ProcessPool.schedule
+    monkeypatch.setattr(pebble.ProcessPool, "schedule", schedule)
+    with LocalEngine(1, tmp_path) as workers:
+        assert workers.submit(divmod, 7, 2).result(100) == (3, 1)
+    assert len({id(pool) for pool in came}) == 2
 
 
 def test_a_job_that_asks_for_what_no_process_has_is_refused() -> None:
@@ -183,6 +208,11 @@ def test_local_engines_have_addresses() -> None:
 def test_other_addresses_are_refused(address: str) -> None:
     with pytest.raises(CostModelError, match="An engine's address must be local://"):
         open_engine(address)
+
+
+def wait_for(file: Path) -> None:
+    while not file.exists():
+        time.sleep(0.01)
 
 
 def append_and_die(file: Path) -> None:
