@@ -112,7 +112,9 @@ class LocalEngine(Engine):
         for _ in range(_MOST_BREAKS):
             if self._closed or self._pool.active:
                 with suppress(RuntimeError):
-                    return self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+                    run: Future[Any]
+                    run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+                    return run
             if self._closed:
                 raise RuntimeError("The engine is closed.")
             self._renew()
