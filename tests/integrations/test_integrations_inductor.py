@@ -786,7 +786,7 @@ def test_the_how_to_runs_on_a_cpu() -> None:
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     ran = [exec(each, names) for each in blocks if "GreenContext" not in each]
-    assert len(ran) == 3
+    assert len(ran) == len(blocks) - 1
     assert names["compiled"].budgets == (116, 132)
 
 
