@@ -71,7 +71,7 @@ def user_name() -> str:
 
 @contextmanager
 def renewing(renew: Callable[[], object], every_s: float) -> Iterator[None]:
-    """Renew leases on a thread, every so many seconds, as long as the context lasts.
+    """Renew leases, or what else must be looked after, on a thread as long as the context lasts.
 
     What fails is tried again the next time: a store may answer again before a lease runs out.
     """

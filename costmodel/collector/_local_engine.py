@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from costmodel.collector._engine import Engine, EngineJob, EngineWorker, WorkerDiedError, WorkerStartError
 from costmodel.errors import CostModelError, MissingExtraError
+from costmodel.liveness import renewing
 from costmodel.threads import cpu_threads
 
 # Pools that may break while a job waits, none of whose processes died of it; more are no accident.
@@ -80,10 +81,10 @@ class LocalEngine(Engine):
         }
         self._lock = threading.Lock()
         self._closed, self._restarts = False, 0
-        self._ended = threading.Event()
-        self._watching: threading.Thread | None = None
         self._jobs: set[Future[Any]] = set()
         self._pool = pebble.ProcessPool(**self._settings)
+        self._watching = ExitStack()
+        self._watching.enter_context(renewing(self._replace_broken, _WATCH_S))
 
     def _start(self, job: EngineJob) -> "Future[Any]":
         lacking = {name for name, amount in job.resources.items() if amount > self._resources.get(name, 0)}
@@ -100,9 +101,6 @@ class LocalEngine(Engine):
         with self._lock:
             run = self._hand_over(job)
             self._jobs.add(run)
-            if self._watching is None:
-                self._watching = threading.Thread(target=self._watch, daemon=True)
-                self._watching.start()
             attempt = _Attempt(job, outcome, deaths, breaks, self._restarts)
         run.add_done_callback(partial(self._pass_on, attempt))
         outcome.add_done_callback(lambda outcome: run.cancel() if outcome.cancelled() else None)
@@ -110,22 +108,21 @@ class LocalEngine(Engine):
     def _hand_over(self, job: EngineJob) -> "Future[Any]":
         """Give a job to a pool that works; a worker that dies between two jobs breaks one, at any moment."""
         for _ in range(_MOST_BREAKS):
-            if self._closed or self._pool.active:
-                with suppress(RuntimeError):
-                    run: Future[Any]
-                    run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
-                    return run
             if self._closed:
                 raise RuntimeError("The engine is closed.")
-            self._renew()
+            if not self._pool.active:
+                self._renew()
+            with suppress(RuntimeError):
+                run: Future[Any]
+                run = self._pool.schedule(job.function, args=job.arguments, timeout=job.timeout_s)
+                return run
         raise WorkerDiedError("between two jobs", job.name)
 
-    def _watch(self) -> None:
+    def _replace_broken(self) -> None:
         """Have jobs run again that came to a pool as it broke: it ends only those that it knew of."""
-        while not self._ended.wait(_WATCH_S):
-            with self._lock:
-                if not self._closed and self._jobs and not self._pool.active:
-                    self._renew()
+        with self._lock:
+            if not self._closed and self._jobs and not self._pool.active:
+                self._renew()
 
     def _pass_on(self, attempt: "_Attempt", run: "Future[Any]") -> None:
         """Give who waits for a job what became of it, or run it again."""
@@ -189,10 +186,10 @@ class LocalEngine(Engine):
 
     def close(self) -> None:
         """End the processes. May be called twice."""
-        self._ended.set()
         with self._lock:
             self._closed = True
             self._stop()
+        self._watching.close()  # without the lock, for which it may wait
 
     def _renew(self) -> None:
         self._stop()
