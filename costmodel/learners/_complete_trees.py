@@ -8,12 +8,43 @@ Notations:
     leaves: ``(t, 2**depth)``.
 """
 
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
+from costmodel.files import write_arrays
+from costmodel.reading import read_arrays, refusing
+
+
+class StoredModel:
+    """A dataclass of arrays, trees among them, that a file holds.
+
+    Attributes:
+        what: Says in messages what the file is.
+        remedy: How it is made.
+    """
+
+    what: ClassVar[str]
+    remedy: ClassVar[str]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Load a model from a file, which can run nothing.
+
+        Raises:
+            CostModelError: The file is none.
+        """
+        arrays = read_arrays(path, cls.__dataclass_fields__, cls.what, remedy=cls.remedy)
+        with refusing(path, cls.what, cls.remedy):
+            return cls(**arrays)
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file; the same arrays give the same bytes."""
+        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
 def are_trees(splits: NDArray[Any], thresholds: NDArray[Any], leaves: NDArray[Any], columns: int) -> bool:

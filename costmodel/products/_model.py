@@ -4,19 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import write_arrays
-from costmodel.learners._complete_trees import are_trees, walk_trees
+from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_product
-from costmodel.reading import read_arrays, refusing
 from costmodel.records._device_table import find_among
 
 SHIPPED = Path(__file__).with_name("model.npz")
@@ -33,7 +31,7 @@ class Predicted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProductModel:
+class ProductModel(StoredModel):
     """Seconds of kernels of products on a number of SMs.
 
     Attributes:
@@ -47,6 +45,9 @@ class ProductModel:
         spread: ``(len(KIND_PLACES), 2)`` 5th and 95th percentile of the log of measured over predicted
             seconds, on products that were held out, by kind of kernel.
     """
+
+    what = "a model of products"
+    remedy = _MAKE_IT
 
     devices: NDArray[Any]
     sms: NDArray[Any]
@@ -73,22 +74,6 @@ class ProductModel:
             raise CostModelError(
                 f"The arrays of a model of products must fit one another, but do not. {_MAKE_IT}"
             )
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Load a model from a file, which can run nothing.
-
-        Raises:
-            CostModelError: The file is none.
-        """
-        what = "a model of products"
-        arrays = read_arrays(path, cls.__dataclass_fields__, what, remedy=_MAKE_IT)
-        with refusing(path, what, _MAKE_IT):
-            return cls(**arrays)
-
-    def save(self, path: Path) -> None:
-        """Write the model to a file; the same arrays give the same bytes."""
-        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def place_of(self, device: str) -> int:
         """Position of a device, by its name as drivers or people write it.

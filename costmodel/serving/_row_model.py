@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import write_arrays
-from costmodel.learners._complete_trees import are_trees, walk_trees
-from costmodel.reading import read_arrays, refusing
+from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.serving._kernel import PARAMETERS, Kernel, Row, ScaledProduct
@@ -24,7 +22,7 @@ _REMEDY = "Make it with experiments/serving/fit.sh."
 
 
 @dataclass(frozen=True, eq=False)
-class RowModel:
+class RowModel(StoredModel):
     """Seconds of configs relative to one another.
 
     Attributes:
@@ -38,6 +36,9 @@ class RowModel:
         leaves: Likewise.
         spread: ``(2,)`` 5th and 95th percentile of the log of a measured ratio over the expected one.
     """
+
+    what = "a model of rows of tables"
+    remedy = _REMEDY
 
     kinds: NDArray[Any]
     margins: NDArray[Any]
@@ -60,22 +61,6 @@ class RowModel:
         )
         if not fits or not all(np.isfinite(each).all() for each in (self.margins, self.spread)):
             raise CostModelError(f"The arrays of a model of rows must fit one another, but do not. {_REMEDY}")
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Load a model from a file, which can run nothing.
-
-        Raises:
-            CostModelError: The file is none.
-        """
-        what = "a model of rows of tables"
-        arrays = read_arrays(path, cls.__dataclass_fields__, what, remedy=_REMEDY)
-        with refusing(path, what, _REMEDY):
-            return cls(**arrays)
-
-    def save(self, path: Path) -> None:
-        """Write the model to a file; the same arrays give the same bytes."""
-        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     def knows(self, kernel: Kernel, device: Device) -> bool:
         """Whether it learned kernels of this kind on GPUs of this architecture."""

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.files import write_arrays
 from costmodel.integrations.inductor._fused import (
     COLUMNS,
     BlockSizes,
@@ -20,10 +19,9 @@ from costmodel.integrations.inductor._fused import (
     fused_columns,
     possible_blocks,
 )
-from costmodel.learners._complete_trees import are_trees, walk_trees
+from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
 from costmodel.products._model import ProductModel
 from costmodel.products._product import Kernel, Product
-from costmodel.reading import read_arrays, refusing
 
 # The model of products that the package ships, boosted on with timings of Inductor's own kernels by
 # experiments/inductor_budgets/fit.py.
@@ -122,7 +120,7 @@ def _fitted() -> FittedRanking:
 
 
 @dataclass(frozen=True, eq=False)
-class FusedModel:
+class FusedModel(StoredModel):
     """Trees that rank blocks of a kernel on a number of SMs.
 
     Attributes:
@@ -131,6 +129,9 @@ class FusedModel:
         thresholds: Likewise.
         leaves: Likewise.
     """
+
+    what = "a model of blocks"
+    remedy = _MAKE_BLOCKS
 
     devices: NDArray[Any]
     splits: NDArray[Any]
@@ -149,22 +150,6 @@ class FusedModel:
             raise CostModelError(
                 f"The arrays of a model of blocks must fit one another, but do not. {_MAKE_BLOCKS}"
             )
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Load a model from a file, which can run nothing.
-
-        Raises:
-            CostModelError: The file is none.
-        """
-        what = "a model of blocks"
-        arrays = read_arrays(path, cls.__dataclass_fields__, what, remedy=_MAKE_BLOCKS)
-        with refusing(path, what, _MAKE_BLOCKS):
-            return cls(**arrays)
-
-    def save(self, path: Path) -> None:
-        """Write the model to a file; the same arrays give the same bytes."""
-        write_arrays(path, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
     @cached_property
     def identity(self) -> str:
