@@ -19,7 +19,7 @@ from costmodel.files import write_arrays
 from costmodel.reading import read_arrays, refusing
 
 
-class StoredModel:
+class ArrayModel:
     """A dataclass of arrays, trees among them, that a file holds.
 
     Attributes:

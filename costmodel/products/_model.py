@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
+from costmodel.learners._complete_trees import ArrayModel, are_trees, walk_trees
 from costmodel.products._columns import COLUMNS, KIND_PLACES, kernel_columns
 from costmodel.products._core import Rates, time_terms
 from costmodel.products._product import OPERAND_BYTES, Kernel, Product, check_product
@@ -31,7 +31,7 @@ class Predicted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ProductModel(StoredModel):
+class ProductModel(ArrayModel):
     """Seconds of kernels of products on a number of SMs.
 
     Attributes:

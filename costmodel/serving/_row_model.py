@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
-from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
+from costmodel.learners._complete_trees import ArrayModel, are_trees, walk_trees
 from costmodel.records._platform import Device
 from costmodel.records._workload import Workload
 from costmodel.serving._kernel import PARAMETERS, Kernel, Row, ScaledProduct
@@ -22,7 +22,7 @@ _REMEDY = "Make it with experiments/serving/fit.sh."
 
 
 @dataclass(frozen=True, eq=False)
-class RowModel(StoredModel):
+class RowModel(ArrayModel):
     """Seconds of configs relative to one another.
 
     Attributes:

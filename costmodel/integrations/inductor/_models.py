@@ -19,7 +19,7 @@ from costmodel.integrations.inductor._fused import (
     fused_columns,
     possible_blocks,
 )
-from costmodel.learners._complete_trees import StoredModel, are_trees, walk_trees
+from costmodel.learners._complete_trees import ArrayModel, are_trees, walk_trees
 from costmodel.products._model import ProductModel
 from costmodel.products._product import Kernel, Product
 
@@ -120,7 +120,7 @@ def _fitted() -> FittedRanking:
 
 
 @dataclass(frozen=True, eq=False)
-class FusedModel(StoredModel):
+class FusedModel(ArrayModel):
     """Trees that rank blocks of a kernel on a number of SMs.
 
     Attributes:
