@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 import later_networks
+import latest_networks
 import networks
 import torch
 import unseen_networks
@@ -24,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from variants import Partitions, Runner, Step, Variant, finish, on_stream, variants_of
 
 LEAST_RUNS = 20
-SETS = {"first": networks, "unseen": unseen_networks, "later": later_networks}
+SETS = {"first": networks, "unseen": unseen_networks, "later": later_networks, "latest": latest_networks}
 # What is kept of an event beside its name, place and times: the planner needs some, others explain kernels.
 KEPT = (
     "correlation",

@@ -35,8 +35,8 @@ class Variant:
     """What ranks do together.
 
     Attributes:
-        network: ``data-parallel`` (training, gradients summed in buckets) or ``tensor-parallel`` (inference,
-            activations summed twice a layer).
+        network: ``data-parallel`` (training, gradients summed in buckets), ``tensor-parallel`` (inference,
+            activations summed after each layer) or ``attention-parallel`` (the same, heads of attention too).
         name: What is changed.
         half: bfloat16 instead of float32.
         bucket_mb: Size of buckets of gradients.
@@ -75,6 +75,10 @@ VARIANTS = [
     Variant("tensor-parallel", "sms112", sms=112),
     Variant("tensor-parallel", "again"),
     Variant("tensor-parallel", "long", tokens=4096),
+    Variant("attention-parallel"),
+    Variant("attention-parallel", "half", half=True),
+    Variant("attention-parallel", "channels8", channels=8),
+    Variant("attention-parallel", "channels16", channels=16),
 ]
 
 
@@ -94,13 +98,38 @@ class Layer(nn.Module):
         return nn.functional.layer_norm(x + y, x.shape[-1:])
 
 
+class Attention(nn.Module):
+    """Attention of sequences of 512 tokens, of which each rank has a part of the heads."""
+
+    def __init__(self, width: int, parts: int) -> None:
+        super().__init__()
+        self.heads = max(width // 128 // parts, 1)
+        self.inputs, self.output = nn.Linear(width, 3 * width // parts), nn.Linear(width // parts, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = self.inputs(x).unflatten(0, (-1, min(len(x), 512))).unflatten(-1, (3, self.heads, -1))
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = self.output(mixed.transpose(1, 2).flatten(2).flatten(0, 1))
+        dist.all_reduce(y)
+        return nn.functional.layer_norm(x + y, x.shape[-1:])
+
+
+def built(network: str, width: int, layers: int) -> nn.Sequential:
+    """A rank's part of a network."""
+    world = dist.get_world_size()
+    parts = 1 if network == "data-parallel" else world
+    with_attention = network == "attention-parallel"
+    kinds = (Attention, Layer) if with_attention else (Layer,)
+    return nn.Sequential(*(kind(width, parts) for _ in range(layers) for kind in kinds))
+
+
 def steps(variant: Variant, device: torch.device, width: int, layers: int) -> Step:
     """What a rank does in a step."""
     torch.manual_seed(0)
-    rank, world = dist.get_rank(), dist.get_world_size()
-    is_data = variant.network == "data-parallel"
+    rank, is_data = dist.get_rank(), variant.network == "data-parallel"
     dtype = torch.bfloat16 if variant.half else torch.float32
-    network = nn.Sequential(*(Layer(width, 1 if is_data else world) for _ in range(layers))).to(device, dtype)
+    network = built(variant.network, width, layers).to(device, dtype)
     alone = Layer(width, 1).to(device, dtype)
     tokens = variant.tokens if width > 64 else 16
     x = torch.randn(tokens, width, device=device, dtype=dtype)
@@ -157,16 +186,16 @@ def work(rank: int, args: argparse.Namespace, world: int, channels: int, port: i
     width, layers = (2048, 6) if is_gpu else (64, 2)
     chosen = [each for each in args.variants if each.channels == channels]
     made = {each: steps(each, device, width, layers) for each in chosen}
-    rows = []
-    for variant, step in made.items():
-        rows.append(
-            {**asdict(variant), "world": world, "rank": rank, "step_s": timed(step, device, args.runs)}
-        )
+    rows: list[dict[str, Any]] = [{**asdict(each), "world": world, "rank": rank} for each in made]
+    for times in ("step_s", "again_s"):
+        for row, step in zip(rows, made.values(), strict=True):
+            row[times] = timed(step, device, args.runs)
     for row, (variant, step) in zip(rows, made.items(), strict=True):
         name = f"{world}/{variant.network}/{variant.name}/rank{rank}.json"
         row["traced_step_s"] = trace(step, device, args.out / name.replace("/", "~"))
         row["trace"] = name
-    (args.out / f"rows-{world}-{channels}-{rank}.json").write_text(json.dumps(rows))
+    found = {"about": about(args.device), "rows": rows}
+    (args.out / f"rows-{world}-{channels}-{rank}.json").write_text(json.dumps(found))
     dist.barrier()
     dist.destroy_process_group()
 
@@ -222,26 +251,28 @@ def main() -> None:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]
-            torch.multiprocessing.spawn(work, (args, world, channels, port), nprocs=world)
-            pack(args.out, about(args.device))
+            # Forked, as an import of PyTorch takes longer than what is timed: no GPU is touched here before.
+            torch.multiprocessing.start_processes(
+                work, (args, world, channels, port), nprocs=world, start_method="fork"
+            )
+            pack(args.out)
     for row in json.loads((args.out / "measurements.json").read_text())["rows"]:
         if row["rank"] == 0:
             shown = (row["world"], row["network"], row["name"])
             print(*shown, f"{1e3 * median(row['step_s']):.3f} ms, traced {1e3 * row['traced_step_s']:.3f} ms")
 
 
-def pack(folder: Path, made_on: dict[str, Any]) -> None:
+def pack(folder: Path) -> None:
     """Move what the ranks wrote into ``measurements.json`` and ``traces.zip``, and only then delete it."""
     file = folder / "measurements.json"
-    rows = json.loads(file.read_text())["rows"] if file.exists() else []
     parts = sorted(folder.glob("rows-*.json"))
-    for path in parts:
-        rows += json.loads(path.read_text())
+    found = [json.loads(path.read_text()) for path in ([file] if file.exists() else []) + parts]
+    rows = [row for each in found for row in each["rows"]]
     part = file.with_suffix(".part")
-    part.write_text(json.dumps({"about": made_on, "rows": rows}, indent=1) + "\n")
+    part.write_text(json.dumps({"about": found[-1]["about"], "rows": rows}, indent=1) + "\n")
     part.replace(file)
     traces = sorted(folder.glob("*~*.json"))
-    with zipfile.ZipFile(folder / "traces.zip", "a", zipfile.ZIP_LZMA) as archive:
+    with zipfile.ZipFile(folder / "traces.zip", "a", zipfile.ZIP_BZIP2) as archive:
         for path in traces:
             archive.writestr(path.name.replace("~", "/"), json.dumps(kept(json.loads(path.read_text()))))
     for path in (*parts, *traces):
