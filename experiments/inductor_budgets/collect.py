@@ -1,7 +1,8 @@
 """Times all of Inductor's candidates for products of many networks on parts of a GPU: see README.md.
 
-``--shard I/N`` takes every N-th product. Rows go to ``OUT/products-I.jsonl`` as they are found; a product
-that ends or hangs its process is left out, and the rest goes on.
+``--shard I/N`` takes every N-th product. Some processes compile; one times what is compiled, on the GPU by
+itself. Rows go to ``OUT/products-I.jsonl`` as they are found; a product that is begun there, or ends or hangs
+its process, is left out, and the rest goes on.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -26,12 +27,14 @@ from run import shared_assembler
 from sweep import CpuTimer, GpuTimer, Precompile, Sweep, describe
 
 SMS = (8, 16, 32, 64, 96, 132)
-COLD_ON, COLD_EVERY = (32, 132), 6  # parts on which every so-many-th product is timed with a cold L2 too
+COLD_ON, COLD_EVERY = (32, 132), 24  # parts on which every so-many-th product is timed with a cold L2 too
 PROGRAMS = (16, 32)  # grids of a persistent kernel, beside that of the whole GPU
 MOST_PERSISTENT = 4
 SCALED_EVERY = 3  # of products by weights in bfloat16, one is measured in 8 bits too
 SLOWEST_S = 90.0  # of a product; then its process is taken to hang
-THREADS = {"ahead": 13, "time": 4}  # that compile, of 16 cores a GPU
+COMPILERS = 3  # processes that compile ahead of the one that times, each every so-many-th product
+LATEST_S = 30.0  # that a product is waited for; then one that is not compiled is timed, which compiles it
+THREADS = {"ahead": 4, "time": 4}  # that compile for each process, of 16 cores a GPU
 PERSISTENT, PLAIN = "_tma", ("triton::mm", "triton::bmm")  # in, and as, ids of templates
 
 
@@ -39,21 +42,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse(argv)
     end = time.monotonic() + args.seconds
     args.out.mkdir(parents=True, exist_ok=True)
-    if args.role:
-        work(args, end)
-        return
-    ahead = _start("ahead", args, end)
-    try:
-        if args.compile_only:
-            ahead.wait(max(0.0, end - time.monotonic()))
-            return
-        while time.monotonic() < end and unfinished(args):
-            _watch(_start("time", args, end), args.out, end)
-    except subprocess.TimeoutExpired:
-        return
-    finally:
-        ahead.kill()
-    print(summary(args.out))
+    if args.role == "time":
+        time_products(args, end)
+    elif args.role == "ahead":
+        compile_ahead(args, end)
+    else:
+        ahead = [_start("ahead", args, end, part) for part in range(COMPILERS)]
+        try:
+            while time.monotonic() < end and unbegun(args):
+                _watch(_start("time", args, end), args.out, end)
+        finally:
+            for each in ahead:
+                each.kill()
+        print(summary(args.out))
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -62,11 +63,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=420.0, help="time limit")
     parser.add_argument("--shard", default="0/1", metavar="I/N")
     parser.add_argument("--most", type=int, help="products of the shard")
-    parser.add_argument("--skip", type=int, default=0, help="products of the list, which are known")
     parser.add_argument("--candidates", type=int, default=40, help="of a product, at most")
-    parser.add_argument("--compile-only", action="store_true", help="time nothing: a later run does")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="a CPU for a rehearsal")
     parser.add_argument("--role", choices=("time", "ahead"), help=argparse.SUPPRESS)
+    parser.add_argument("--part", type=int, default=0, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
@@ -81,7 +81,7 @@ def calls_of(args: argparse.Namespace) -> list[Call]:
     calls.sort(key=lambda call: call.dtype == "float32")  # which take long to compile
     if args.device == "cpu":  # where Inductor has several candidates for these alone
         calls = [each for each in calls if each.operator == "bmm" and each.dtype == "float32"]
-    return calls[args.skip :][shard::shards][: args.most]
+    return calls[shard::shards][: args.most]
 
 
 def rows_file(args: argparse.Namespace) -> Path:
@@ -95,34 +95,60 @@ def begun(args: argparse.Namespace) -> set[str]:
     return {json.loads(each)["begun"] for each in lines if each.startswith('{"begun"')}
 
 
-def unfinished(args: argparse.Namespace) -> bool:
+def unbegun(args: argparse.Namespace) -> dict[str, Call]:
+    """Products of the shard that were not begun, in order."""
     done = begun(args)
-    return any(_key(each) not in done for each in calls_of(args))
+    return {_key(each): each for each in calls_of(args) if _key(each) not in done}
 
 
-def work(args: argparse.Namespace, end: float) -> None:
-    """Compile the products one by one; time their candidates, unless this process only goes ahead."""
-    timed = args.role == "time"
-    done = begun(args)
-    places = (GpuTimer(SMS) if args.device == "cuda" else CpuTimer()) if timed else None
-    for i, call in enumerate(calls_of(args)):
+def compile_ahead(args: argparse.Namespace, end: float) -> None:
+    """Compile all candidates of a part of the products, and tell of each product that it is compiled."""
+    for key, call in list(unbegun(args).items())[args.part :: COMPILERS]:
         if time.monotonic() > end:
             break
-        if _key(call) in done:
-            continue
-        sweep = Sweep(places, COLD_ON if i % COLD_EVERY == 0 else ()) if places else Precompile()
-        if timed:
-            _append(args, {"begun": _key(call)})
+        _try_to_compile(call, Precompile(), args)
+        with _compiled_file(args, args.part).open("a", encoding="utf-8") as file:
+            file.write(key + "\n")
+
+
+def time_products(args: argparse.Namespace, end: float) -> None:
+    """Time the candidates of one product after another."""
+    places = GpuTimer(SMS) if args.device == "cuda" else CpuTimer()
+    left = unbegun(args)
+    for i in range(len(left)):
+        key = next_compiled(args, left, end)
+        if time.monotonic() > end:
+            break
+        call, sweep = left.pop(key), Sweep(places, COLD_ON if i % COLD_EVERY == 0 else ())
+        _append(args, {"begun": key})
         start = time.monotonic()
-        try:
-            compile_call(call, sweep, args.device, args.candidates)
-        except Exception as error:  # noqa: BLE001 (told, and the next product follows)
-            print(f"{call.name}: {type(error).__name__}: {error}"[:300], flush=True)
-            if places:
-                places.wait()
-            continue
-        if timed:
+        if _try_to_compile(call, sweep, args):
             _append(args, row(call, sweep, time.monotonic() - start))
+        else:
+            places.wait()
+
+
+def next_compiled(args: argparse.Namespace, left: Collection[str], end: float) -> str:
+    """Wait for a product that is compiled; return the first one if that takes long."""
+    latest = min(end, time.monotonic() + LATEST_S)
+    while time.monotonic() < latest:
+        files = [_compiled_file(args, part) for part in range(COMPILERS)]
+        compiled = {key for file in files if file.exists() for key in file.read_text("utf-8").splitlines()}
+        for key in left:
+            if key in compiled:
+                return key
+        time.sleep(0.1)
+    return next(iter(left))
+
+
+def _try_to_compile(call: Call, sweep: Sweep, args: argparse.Namespace) -> bool:
+    """Compile a product; say that it fails if it does, as the next one follows."""
+    try:
+        compile_call(call, sweep, args.device, args.candidates)
+    except Exception as error:  # noqa: BLE001 (whatever it fails with)
+        print(f"{call.name}: {type(error).__name__}: {error}"[:300], flush=True)
+        return False
+    return True
 
 
 def compile_call(call: Call, sweep: Sweep, device: str, most: int) -> None:
@@ -211,9 +237,18 @@ def _append(args: argparse.Namespace, value: dict[str, Any]) -> None:
         file.write(json.dumps(value, default=float) + "\n")
 
 
-def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen[bytes]":
-    shard = args.shard.split("/")[0]
-    caches = args.out / f"caches-{shard}"
+def _compiled_file(args: argparse.Namespace, part: int) -> Path:
+    return _caches(args) / f"compiled-{part}.txt"
+
+
+def _caches(args: argparse.Namespace) -> Path:
+    folder: Path = args.out / f"caches-{args.shard.split('/')[0]}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _start(role: str, args: argparse.Namespace, end: float, part: int = 0) -> "subprocess.Popen[bytes]":
+    shard, caches = args.shard.split("/")[0], _caches(args)
     environment = os.environ | shared_assembler()
     environment |= {
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
@@ -226,8 +261,8 @@ def _start(role: str, args: argparse.Namespace, end: float) -> "subprocess.Popen
     most = [] if args.most is None else ["--most", str(args.most)]
     left = max(1.0, end - time.monotonic())
     given = ["--out", str(args.out), "--shard", args.shard, "--device", args.device, *most]
-    given += ["--skip", str(args.skip), "--candidates", str(args.candidates)]
-    command = [sys.executable, __file__, *given, "--seconds", f"{left:.0f}", "--role", role]
+    given += ["--candidates", str(args.candidates), "--role", role, "--part", str(part)]
+    command = [sys.executable, __file__, *given, "--seconds", f"{left:.0f}"]
     log = (args.out / f"{role}-{shard}.log").open("ab")
     return subprocess.Popen(command, env=environment, stdout=log, stderr=log)
 

@@ -89,6 +89,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder for results")
     parser.add_argument("--seconds", type=float, default=200.0, help="time limit")
     parser.add_argument("--shard", default="0/1", metavar="I/N")
+    parser.add_argument("--skip", type=int, default=0, help="networks of the list, whose kernels are known")
     parser.add_argument("--most", type=int, help="networks of the shard")
     parser.add_argument("--candidates", type=int, default=40, help="of a kernel, at most")
     parser.add_argument("--workers", type=int, default=WORKERS, help="processes that compile")
@@ -104,7 +105,7 @@ def steps(args: argparse.Namespace) -> list[Step]:
     ]
     by_way = sorted(judged, key=lambda each: (each.training, not each.persistent))
     shard, shards = map(int, args.shard.split("/"))
-    return [*by_way, *map(Step, MORE)][shard::shards][: args.most]
+    return [*by_way, *map(Step, MORE)][args.skip :][shard::shards][: args.most]
 
 
 def collect(args: argparse.Namespace, rows: Path, pool: ProcessPoolExecutor, end: float) -> None:

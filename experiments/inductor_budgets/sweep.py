@@ -12,7 +12,7 @@ from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from costmodel.integrations.inductor._timer import capture, elapsed_ms
 
 _REPEAT_S, _MOST_RUNS, _REPEATS = 600e-6, 40, 4
-_AGAIN = 8  # candidates that are timed twice: the best
+_AGAIN = 4  # candidates that are timed twice: the best
 
 Run = Callable[[], Any]
 
