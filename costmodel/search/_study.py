@@ -4,15 +4,15 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
@@ -39,13 +39,15 @@ def _remedy(place: str | None, said: str) -> str:
     return "It must be a journal or a database of Optuna: restore it from a copy, or name another place."
 
 
-def open_study(place: str | None, name: str) -> optuna.Study:
+def open_study(place: str | None, name: str, *, shared: bool = True) -> optuna.Study:
     """Open the study with this name, or create it if it does not exist.
 
     Args:
         place: A path that ends in ``.log`` or ``.journal`` for a journal file, or in ``.db``, ``.sqlite`` or
             ``.sqlite3`` for SQLite; or an SQLAlchemy URL such as ``postgresql://host/name``. None for memory.
         name: Name of the study; one place may hold several studies.
+        shared: Whether other processes may search in it meanwhile. One that they do not is worked on in
+            memory, and each trial is written when it is finished.
 
     Raises:
         CostModelError: The place is none of these, cannot be opened, or holds a study that was altered.
@@ -65,7 +67,80 @@ def open_study(place: str | None, name: str) -> optuna.Study:
             f"Trials of the study {name!r} at {place} must be numbered from 0 without a gap, but are not: it "
             "was altered. Restore it from a copy, or name another study."
         )
-    return study
+    return study if shared or place is None else _unshared(study)
+
+
+def _unshared(study: optuna.Study) -> optuna.Study:
+    return optuna.load_study(study_name=study.study_name, storage=_WrittenWhole(study))
+
+
+class _WrittenWhole(InMemoryStorage):
+    """A study in memory, each trial of which is written to where it is kept once it is finished.
+
+    A search asks its study a hundred things for each trial. In a database each is a statement and every third
+    a commit, which takes longer than many a measurement, and holds up all that share the database. What was
+    not finished when a process is killed is not written; whoever goes on asks for it anew.
+
+    Args:
+        kept: The study where it is kept. No other process writes to it meanwhile.
+    """
+
+    def __init__(self, kept: optuna.Study) -> None:
+        super().__init__()
+        self._kept, self._kept_id = kept._storage, kept._study_id
+        self._id = self.create_new_study(kept.directions, kept.study_name)
+        for key, value in kept.user_attrs.items():
+            super().set_study_user_attr(self._id, key, value)
+        self._unfinished: dict[int, int] = {}  # trials that are kept already: their ids here and there
+        trials = self._kept.get_all_trials(self._kept_id, deepcopy=False)
+        for trial in trials:
+            self._keep(super().create_new_trial(self._id, trial), trial._trial_id)
+        self._written = len(trials)
+
+    def set_study_user_attr(self, study_id: int, key: str, value: Any) -> None:
+        super().set_study_user_attr(study_id, key, value)
+        self._kept.set_study_user_attr(self._kept_id, key, value)
+
+    def create_new_trial(self, study_id: int, template_trial: FrozenTrial | None = None) -> int:
+        id_ = super().create_new_trial(study_id, template_trial)
+        self._write()
+        return id_
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        is_set = super().set_trial_state_values(trial_id, state, values)
+        if state.is_finished() and trial_id in self._unfinished:
+            self._finish(self.get_trial(trial_id), self._unfinished.pop(trial_id))
+        self._write()
+        return is_set
+
+    def _write(self) -> None:
+        """Write trials, in order of their numbers, up to one that runs."""
+        for trial in self.get_all_trials(self._id, deepcopy=False)[self._written :]:
+            if trial.state is TrialState.RUNNING:
+                return
+            self._keep(trial._trial_id, self._kept.create_new_trial(self._kept_id, trial))
+            self._written += 1
+
+    def _keep(self, id_: int, kept_id: int) -> None:
+        if not self.get_trial(id_).state.is_finished():
+            self._unfinished[id_] = kept_id
+
+    def _finish(self, trial: FrozenTrial, kept_id: int) -> None:
+        """Write what became of a trial that was kept before: it was enqueued, or its process is gone."""
+        kept = self._kept
+        kept.set_trial_state_values(kept_id, TrialState.RUNNING)
+        known = kept.get_trial(kept_id)
+        for name in trial.params.keys() - known.params.keys():
+            distribution = trial.distributions[name]
+            value = distribution.to_internal_repr(trial.params[name])
+            kept.set_trial_param(kept_id, name, value, distribution)
+        for name in trial.user_attrs:
+            kept.set_trial_user_attr(kept_id, name, trial.user_attrs[name])
+        for name in trial.system_attrs:
+            kept.set_trial_system_attr(kept_id, name, trial.system_attrs[name])
+        kept.set_trial_state_values(kept_id, trial.state, trial.values)
 
 
 def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s: float) -> None:

@@ -208,6 +208,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
             stop_gain=settings.stop_gain,
             study=store.place,
             study_name=lease.key,
+            shares_study=False,  # whoever has the lease searches alone
             seed=settings.seed,
         ),
         on_trial=made,

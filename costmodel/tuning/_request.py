@@ -126,6 +126,8 @@ class SearchSettings:
         study: File or URL in which to keep the search and from which to resume it (see
             ``costmodel.search.open_study``). None to keep it in memory.
         study_name: Prefix of the study names. Searches with the same name, space and goal share a study.
+        shares_study: Whether other processes may search in the study meanwhile. One that they do not is
+            worked on in memory, and each trial is written when it is finished.
         seed: Seed of all random choices.
         compiled_per_trial: Number of candidates to compile for each one that is measured, where a model of
             compiled kernels is known (see ``Prior``): it chooses which of them are measured, from another
@@ -143,6 +145,7 @@ class SearchSettings:
     stop_gain: float | None = None
     study: str | None = None
     study_name: str = "tune"
+    shares_study: bool = True
     seed: int = 0
     compiled_per_trial: int | None = None
     measure_curves: bool = False

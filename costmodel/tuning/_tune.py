@@ -300,11 +300,12 @@ def _run_searches(
 
     def search_of(sampler: ModelSampler) -> Search:
         space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
+        name = f"{settings.study_name}-{space.space_id}-{goal}"
         return Search(
             runner,
             sampler,
             request.trials,
-            study=open_study(settings.study, f"{settings.study_name}-{space.space_id}-{goal}"),
+            study=open_study(settings.study, name, shared=settings.shares_study),
             first=first.configs_of(space),
             stop_gain=settings.stop_gain,
             on_trial=told,

@@ -118,6 +118,51 @@ def test_a_killed_worker_loses_nothing_and_the_study_ends_like_an_uninterrupted_
 
 
 @pytest.mark.faults
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_killed_worker_of_a_study_of_its_own_loses_what_was_not_measured_alone(place, start, after):
+    assert _ended(start(place, 7, shared=False, dies_after=after)) == -signal.SIGKILL
+    assert [t.state for t in open_study(place, "shared").trials] == [TrialState.COMPLETE] * after
+    study = open_study(place, "shared", shared=False)
+    tune(SlowFormula(), ModelSampler(make_space()), 7, study=study)
+    straight = tune(SlowFormula(), ModelSampler(make_space()), 7)
+    assert _configs(place, FINISHED) == [t.candidate.config.decisions for t in straight.trials]
+
+
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_a_study_of_one_process_is_kept_as_a_shared_one(place, in_flight):
+    space = make_space()
+    first = [space.config({"a": 3, "b": 4}), space.config({"a": 5, "b": 6})]
+
+    def kept(name, *, shared):
+        for count in (3, 8):  # the second time it goes on
+            study = open_study(place, name, shared=shared)
+            tune(SlowFormula(in_flight=in_flight), ModelSampler(space), count, study=study, first=first)
+        return open_study(place, name)
+
+    alone, shared = kept("alone", shared=False), kept("shared", shared=True)
+    assert alone.user_attrs == shared.user_attrs
+    for one, other in zip(alone.trials, shared.trials, strict=True):
+        assert (one.number, one.state, one.values) == (other.number, other.state, other.values)
+        assert (one.params, one.distributions) == (other.params, other.distributions)
+        assert (one.user_attrs, one.system_attrs) == (other.user_attrs, other.system_attrs)
+
+
+def test_one_process_goes_on_with_what_others_left_unfinished(place):
+    space, before = make_space(), open_study(place, "shared")
+    tune(SlowFormula(), ModelSampler(space), 1, study=before)
+    before.enqueue_trial({"a": 3, "b": 4})
+    unclaimed = create_trial(state=TrialState.RUNNING)
+    unclaimed.datetime_start = datetime.now() - timedelta(minutes=1)
+    before.add_trial(unclaimed)
+    tune(SlowFormula(), ModelSampler(space), 3, study=open_study(place, "shared", shared=False))
+    trials = open_study(place, "shared").trials
+    states = [TrialState.COMPLETE, TrialState.COMPLETE, TrialState.PRUNED, TrialState.COMPLETE]
+    assert [trial.state for trial in trials] == states
+    assert space.config(trials[1].params).decisions == {"a": 3, "b": 4}
+    assert trials[1].value == latency_s({"a": 3, "b": 4})
+
+
+@pytest.mark.faults
 def test_a_worker_joins_while_another_is_killed(place, start):
     first = start(place, 1000, seconds=1.0)
     _wait_until(lambda: _configs(place, FINISHED), first)

@@ -73,7 +73,8 @@ class SlowFormula(Runner):
         ]
 
 
-def tune_shared(place, count, **settings):
+def tune_shared(place, count, *, shared=True, **settings):
     """Take part in the study at ``place`` until it has ``count`` trials; settings are those of the runner."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    tune(SlowFormula(**settings), ModelSampler(make_space()), count, study=open_study(place, "shared"))
+    study = open_study(place, "shared", shared=shared)
+    tune(SlowFormula(**settings), ModelSampler(make_space()), count, study=study)
