@@ -27,11 +27,13 @@ class KernelSource(ABC):
         artifact: Suffix of the files that it builds. It determines which part of a device's process runs
             them.
         modules: Modules whose import takes most of the time in which a builder starts.
+        unshared_modules: Those that each builder imports itself: what they open does not survive a fork.
     """
 
     name: ClassVar[str]
     artifact: ClassVar[str]
     modules: ClassVar[tuple[str, ...]] = ()
+    unshared_modules: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def makes(self, workload: Workload, kind: TargetKind) -> bool:

@@ -41,13 +41,18 @@ def open_sources(names: Sequence[str], families: Sequence[str] = ()) -> tuple[Ke
     return tuple(_open(_CLASSES[name], *([places[name]] if name in places else [])) for name in names)
 
 
-def builder_modules(names: Sequence[str] = SOURCES) -> tuple[str, ...]:
+def builder_modules(names: Sequence[str] = SOURCES) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Modules that builders of some sources take long to import; some may not be installed.
+
+    Returns:
+        Those that a process may import before builders are forked from it; those that each imports itself.
 
     Raises:
         CostModelError: If there is no source of a name.
     """
-    return tuple(name for each in open_sources(names) for name in (type(each).__module__, *each.modules))
+    sources = open_sources(names)
+    shared = [name for each in sources for name in (type(each).__module__, *each.modules)]
+    return tuple(shared), tuple(name for each in sources for name in each.unshared_modules)
 
 
 def family_source_name(place: str) -> str:

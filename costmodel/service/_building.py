@@ -3,8 +3,9 @@
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from costmodel.collector._engine import Engine, EngineLostError
@@ -115,10 +116,20 @@ def serve_builders(
 def _open_builders(count: int | None, folder: Path, sources: Sequence[str]) -> LocalEngine:
     """Processes forked from one that has imported the compilers of these kernel sources.
 
-    So the imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
+    So most imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
+    They start now, while the first workers open their devices.
     """
     ours = "costmodel.service._builder_pool", "costmodel.collector._builders"
-    return LocalEngine(count, folder, modules=(*ours, *builder_modules(sources)))
+    shared, unshared = builder_modules(sources)
+    engine = LocalEngine(count, folder, partial(_import_each, unshared), modules=(*ours, *shared))
+    engine.submit(os.getpid)  # any job: processes start with the first
+    return engine
+
+
+def _import_each(modules: Sequence[str]) -> None:
+    for name in modules:
+        with suppress(ImportError):  # it is missed where it is needed
+            import_module(name)
 
 
 def _report(store: JobStore, pool: BuilderPool) -> None:

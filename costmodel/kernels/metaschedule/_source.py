@@ -152,7 +152,8 @@ class TvmSource(KernelSource):
 
     artifact = ".so"
     # Where a driver is, TVM opens it when it is imported, and what is forked then crashes in NVRTC (on H200).
-    modules = () if Path("/dev/nvidiactl").exists() else ("tvm",)
+    # Torch, most of that import, opens nothing.
+    modules, unshared_modules = (("torch",), ("tvm",)) if Path("/dev/nvidiactl").exists() else (("tvm",), ())
 
     def check_installed(self, kind: TargetKind) -> None:
         """Check for TVM, and for the compiler that links its kernels."""
