@@ -32,6 +32,9 @@ from options import parse_options
 
 _SEED = 0
 STARTED_S = 60.0  # by then every worker must have measured
+LEAST_S = 20.0  # a phase with less of them for it is left out
+SETTLED_S = 5.0  # after every worker has measured, before measurements are counted
+STOPPED_S = 5.0  # in which all processes of a phase end
 TAKEN_OVER_S = 30.0  # by then another worker must have gone on with the task of the killed one
 BUILT_AGAIN_S = 120.0  # by then others must have built in the place of killed builders
 LOOK_EVERY_S = 0.25
@@ -48,8 +51,8 @@ def main() -> None:
     numbers = [gpus for gpus in args.gpus if gpus <= there]
     say(f"{there} GPUs are there; measuring with {numbers}")
     for position, gpus in enumerate(numbers):
-        left_s = end - time.monotonic()
-        if left_s < args.window:
+        left_s = (end - time.monotonic()) / (len(numbers) - position)
+        if left_s < LEAST_S:
             say(f"{gpus} GPUs: the time is over")
             break
         kill = not args.no_kill and position == numbers.index(max(numbers))
@@ -208,8 +211,10 @@ def run_phase(args: argparse.Namespace, gpus: int, *, kill: bool, left_s: float)
             for number in range(args.workers):
                 running.start_worker(gpu, number)
         wait_for(running, len(running.workers), STARTED_S)
-        start_s, first = time.time() - begun, time.time()
-        window_s = min(args.window, left_s - start_s - 5.0 - (TAKEN_OVER_S if kill else 0.0))
+        start_s = time.time() - begun
+        sleep_watching(running, SETTLED_S)
+        first = time.time()
+        window_s = min(args.window, left_s - (first - begun) - STOPPED_S - (TAKEN_OVER_S if kill else 0.0))
         sleep_watching(running, window_s)
         last = time.time()
         usage = store.usage(last - first)
