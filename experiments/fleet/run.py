@@ -375,6 +375,12 @@ def has_records(running: Fleet, id_: int) -> bool:
     return any((running.folder / "records").glob(f"job-{id_}-*.jsonl"))
 
 
+def of_one(phases: Sequence[dict[str, Any]]) -> float:
+    """Valid measurements an hour of one GPU, the mean of the phases with the fewest."""
+    fewest = min(phase["gpus"] for phase in phases)
+    return mean(phase["valid_an_hour"] / fewest for phase in phases if phase["gpus"] == fewest)
+
+
 def table(phases: Sequence[dict[str, Any]]) -> str:
     """Markdown: measurements an hour, what they are of those of one GPU, and busy shares."""
     lines = [
@@ -382,8 +388,9 @@ def table(phases: Sequence[dict[str, Any]]) -> str:
         "| workers have tasks | wait |",
         "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
+    one = of_one(phases)
     for phase in phases:
-        busy, one = phase["busy"], phases[0]["valid_an_hour"] / phases[0]["gpus"]
+        busy = phase["busy"]
         shown = [f"{100 * busy.get(name, 0.0):.0f} %" for name in ("device", "build", "task", "measure")]
         times = phase["valid_an_hour"] / one if one else 0.0
         lines.append(

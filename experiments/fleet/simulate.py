@@ -1,8 +1,9 @@
-"""What a simulation makes of the stage times of the fleet's first phase: see README.md here."""
+"""What a simulation makes of the stage times of the first phase with the fewest GPUs: see README.md here."""
 
 import argparse
 import json
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from costmodel.files import write_json
@@ -16,23 +17,26 @@ GPUS = (1, 2, 4)
 
 
 def main() -> None:
-    """Add to the results what is simulated from the means of the first phase."""
+    """Add to the results what is simulated from the means of that phase."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, help="results of run.py")
     path = parser.parse_args().json
     result = json.loads(path.read_text())
-    first, *_ = phases = result["phases"]
+    phases = result["phases"]
+    first = min(phases, key=lambda phase: phase["gpus"])
     work = FORMER
     if trials := result.get("trials"):
         work = TuneWork(trials, *batches_in_flight(1 + first["builders"], trials))
     times = times_of(first, work.batch or 1)
     result["simulated"] = [row(work, times, first, gpus) for gpus in GPUS]
     write_json(path, result)
-    measured = {phase["gpus"]: phase["valid_an_hour"] for phase in phases}
     one = result["simulated"][0]["an_hour"]
     for found in result["simulated"]:
-        times_one, really = found["an_hour"] / one, measured.get(found["gpus"], 0)
-        print(f"{found['gpus']} GPUs: simulated {found['an_hour']:,}, {times_one:.2f} times one; {really:,}")
+        times_one, there = found["an_hour"] / one, [p for p in phases if p["gpus"] == found["gpus"]]
+        really = mean(phase["valid_an_hour"] for phase in there) if there else 0
+        print(
+            f"{found['gpus']} GPUs: simulated {found['an_hour']:,}, {times_one:.2f} times one; {really:,.0f}"
+        )
 
 
 def times_of(phase: dict[str, Any], batch: int) -> StageTimes:
