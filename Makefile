@@ -95,7 +95,7 @@ reproduce: .venv/dev.stamp ## Recompute the figures of README.md and docs/ and c
 	PYTHON=$(BIN)/python experiments/reproduce/run.sh $(if $(CACHES),--caches $(CACHES))
 
 release-check: .venv/dev.stamp ## Recompute the figures at this commit, and write which came out into docs/release-check.md
-	PYTHON=$(BIN)/python experiments/reproduce/run.sh --release docs/release-check.md $(if $(CACHES),--caches $(CACHES)) $(if $(STEP),--only $(STEP))
+	PYTHON=$(BIN)/python experiments/reproduce/run.sh --release docs/release-check.md $(if $(CACHES),--caches $(CACHES)) $(STEP:%=--only %) $(if $(PROCESSES),--processes $(PROCESSES)) $(if $(WITHIN),--within $(WITHIN))
 
 # A replay needs no TVM: `make tune` installs 300 MB less than the tests. `costmodel evaluate` also compares xgboost.
 .venv/replay.stamp: extras := xgboost-cpu

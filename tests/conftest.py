@@ -25,6 +25,18 @@ settings.register_profile("hunt", settings.get_profile("suite"), derandomize=Fal
 settings.load_profile("suite")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m faults`` and the like, import only files in which that mark stands: all take seconds."""
+    mark = config.option.markexpr
+    is_elsewhere = (
+        collection_path.name.startswith("test_")
+        and collection_path.suffix == ".py"
+        and mark.isidentifier()
+        and f"mark.{mark}" not in collection_path.read_text(encoding="utf-8")
+    )
+    return is_elsewhere or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among what is imported, which stays to the end: it took a quarter of the start."""

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 
 from figures import Compared, Figures, Step
 from pages import PageCheck
@@ -17,39 +19,64 @@ from steps import ROOT, Done
 _LIBRARIES = ("numpy", "scikit-learn", "xgboost-cpu", "optuna")
 
 
-def find_commit() -> str:
+@dataclass(frozen=True)
+class Made:
+    """What was made at a commit.
+
+    Attributes:
+        commit: The commit.
+        done: The steps that were run at it.
+        rows: Their figures beside what is printed.
+        earlier: Of steps that were not run at it, the last commit before it at which they were, and what they
+            gave beside what is printed now.
+    """
+
+    commit: str
+    done: Mapping[str, Done]
+    rows: Sequence[Compared]
+    earlier: Mapping[str, tuple[str, Sequence[Compared]]]
+
+
+def find_commit(page: Path) -> str:
     """Return the commit that is checked out.
 
+    Args:
+        page: What is written on it, and may be there already.
+
     Raises:
-        SystemExit: Something differs from it: what would be compared is of no commit.
+        SystemExit: Something else differs from it: what would be compared is of no commit.
     """
-    if changed := _git("status", "--porcelain", "--untracked-files=no"):
+    page = page.resolve()
+    but = [f":(exclude){page.relative_to(ROOT)}"] if page.is_relative_to(ROOT) else []
+    if changed := _git("status", "--porcelain", "--untracked-files=no", "--", ".", *but):
         sys.exit(f"A release is checked as it was committed, but these files differ: commit them.\n{changed}")
     return _git("rev-parse", "--short", "HEAD")
 
 
-def write_page(
-    figures: Figures,
-    rows: Sequence[Compared],
-    done: Mapping[str, Done],
-    pages: Sequence[PageCheck],
-    commit: str,
-) -> str:
+def ancestors(names: Sequence[str]) -> list[str]:
+    """Return those of these names that are commits before the one that is checked out, the latest first."""
+    before = _git("log", "--format=%H").splitlines()[1:]
+    found = [(at, name) for name in names for at, whole in enumerate(before) if whole.startswith(name)]
+    return [name for _, name in sorted(found)]
+
+
+def write_page(figures: Figures, made: Made, pages: Sequence[PageCheck]) -> str:
     """Return the page in Markdown."""
-    differ = [row for row in rows if row.status.startswith(("no", "failed"))]
-    numbers = Counter(row.step for row in rows for _ in row.reproduced)
+    done = made.done
+    differ = [row for row in made.rows if row.status.startswith(("no", "failed"))]
+    numbers = Counter(row.step for row in made.rows for _ in row.reproduced)
     recorded = [step.name for step in figures.steps if step.recorded]
-    made = [step for step in figures.steps if step.name in done and not step.recorded]
+    again = [step for step in figures.steps if step.name in done and not step.recorded]
     missing = [step for step in figures.steps if step.name not in done]
     agree, apart = sum(page.agree for page in pages), sum(len(page.differ) for page in pages)
     parts = [
-        _head(commit),
+        _head(made.commit),
         f"**{sum(numbers.values())} numbers were compared, and {len(differ) or 'no'} figures differ.**",
         *(f"- {row.figure}: printed {', '.join(row.readme)}, {row.status}" for row in differ),
         "## Made again from the data",
         "\n".join(
             ["| step | command | numbers | processor time, min |", "| --- | --- | ---: | ---: |"]
-            + [_row(step, numbers[step.name], done[step.name]) for step in made]
+            + [_row(step, numbers[step.name], done[step.name]) for step in again]
         ),
         "## Computed again from committed results",
         f"{sum(numbers[name] for name in recorded)} numbers are of runs that took a GPU or hours, which were "
@@ -58,7 +85,7 @@ def write_page(
         "## Not made",
         "Steps that were not run, and figures that no command here makes:",
         "\n".join(
-            [f"- step {step.name}: {_count(figures, step.name)} numbers" for step in missing]
+            [f"- step {s.name}: {_count(figures, s.name)} numbers{_earlier(made, s)}" for s in missing]
             + [
                 f"- {each.name}: {', '.join(each.printed)} ({each.reason})"
                 for each in figures.figures
@@ -84,6 +111,15 @@ def _head(commit: str) -> str:
 def _row(step: Step, numbers: int, done: Done) -> str:
     command = " ".join(step.command).replace("{out}/", "").replace("{caches}", "CACHES")
     return f"| {step.name} | `{command}` | {numbers} | {done.cpu_s / 60:.1f} |"
+
+
+def _earlier(made: Made, step: Step) -> str:
+    """When a step was last run, which says nothing of this commit."""
+    if step.name not in made.earlier:
+        return ""
+    commit, rows = made.earlier[step.name]
+    differ = sum(row.status.startswith("no") for row in rows)
+    return f" (last run at {commit}, before this commit; {differ or 'no'} figures differed)"
 
 
 def _count(figures: Figures, step: str) -> int:

@@ -12,8 +12,11 @@ sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from figures import Compared, Figures, Step, compared, load, read, table, uncompared
 from options import parse_options
 from pages import PageCheck, check_pages
-from release import find_commit, write_page
+from release import Made, ancestors, find_commit, write_page
 from steps import ROOT, Done, Runner, looks_alike
+
+# Why a step was not run, by whether it needs caches.
+SKIPPED = {True: "needs --caches", False: "does not fit in --within"}
 
 
 def main() -> None:
@@ -23,10 +26,10 @@ def main() -> None:
         print(listed(figures))
         return
     wanted = chosen(figures, options.only)
-    commit = find_commit() if options.release else ""
+    commit = find_commit(options.release) if options.release else ""
     runner = Runner((options.out / commit).resolve(), options.caches and options.caches.resolve())
     able = [step for step in wanted if runner.caches or not step.needs_caches]
-    done = {each.step: each for each in runner.all(able, options.processes)}
+    done = {each.step: each for each in runner.all(able, options.processes, options.within)}
     rows = [*compare(figures, wanted, runner, done), *compare_pictures(able, runner)]
     pages = check_pages()
     print(table(rows))
@@ -42,7 +45,11 @@ def main() -> None:
         done |= {step.name: kept for step in figures.steps if (kept := runner.before(step))}
         ready = [step for step in figures.steps if step.name in done]
         rows = [*compare(figures, ready, runner, done), *compare_pictures(ready, runner)]
-        options.release.write_text(write_page(figures, rows, done, pages, commit), encoding="utf-8")
+        if find_commit(options.release) != commit:
+            sys.exit(f"Another commit than {commit} is checked out by now: no page was written.")
+        earlier = compare_earlier(figures, runner, done, options.out)
+        page = write_page(figures, Made(commit, done, rows, earlier), pages)
+        options.release.write_text(page, encoding="utf-8")
     failed = any(row.status.startswith(("no", "failed")) for row in rows)
     sys.exit(int(failed or any(page.differ for page in pages)))
 
@@ -54,6 +61,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--caches", type=Path, help="folder with <suite>/<kernel>/*.json.gz of Kernel Tuner")
     parser.add_argument("--out", type=Path, help="folder of results; what is there is not made again")
     parser.add_argument("--processes", type=int, help="steps at once")
+    parser.add_argument("--within", type=float, metavar="MINUTES", help="start the short ones that fit")
     parser.add_argument("--json", type=Path, help="where to write the comparison")
     parser.add_argument("--release", type=Path, help="page to write on all that was done at this commit")
     return parse_options(parser, __file__, argv)
@@ -99,13 +107,26 @@ def compare(
             if not figure.step and len(wanted) == len(figures.steps):
                 rows.append(uncompared(figure, f"recorded: {figure.reason}"))
         elif step.name not in done:
-            rows.append(uncompared(figure, "skipped: needs --caches"))
+            rows.append(uncompared(figure, f"skipped: {SKIPPED[step.needs_caches]}"))
         elif done[step.name].failed:
             rows.append(uncompared(figure, "failed"))
         else:
             row = compared(figure, read(runner.result(step)))
             rows.append(replace(row, status=f"{row.status}, recorded") if step.recorded else row)
     return rows
+
+
+def compare_earlier(
+    figures: Figures, runner: Runner, done: Mapping[str, Done], out: Path
+) -> dict[str, tuple[str, list[Compared]]]:
+    """For each step that was not run, the last commit before this one at which it was, and its figures."""
+    earlier: dict[str, tuple[str, list[Compared]]] = {}
+    for commit in ancestors([folder.name for folder in out.glob("*") if folder.is_dir()]):
+        before = Runner((out / commit).resolve(), runner.caches)
+        for step in figures.steps:
+            if step.name not in {*done, *earlier} and (kept := before.before(step)):
+                earlier[step.name] = (commit, compare(figures, [step], before, {step.name: kept}))
+    return earlier
 
 
 def compare_pictures(steps: Sequence[Step], runner: Runner) -> list[Compared]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -47,17 +48,29 @@ class Runner:
     out: Path
     caches: Path | None
 
-    def all(self, steps: Sequence[Step], processes: int) -> Iterator[Done]:
-        """Each step, the longest first, but those last that wait for others."""
+    def all(self, steps: Sequence[Step], processes: int, within: float | None = None) -> Iterator[Done]:
+        """Each step, the longest first, but those last that wait for others.
+
+        Args:
+            steps: The steps.
+            processes: How many of them are run at once.
+            within: Minutes after which none should run. Then the shortest come first, and those are left out
+                that would not end by then.
+        """
         self.out.mkdir(parents=True, exist_ok=True)
-        longest_first = sorted(steps, key=lambda step: -step.minutes)
+        deadline = inf if within is None else time.monotonic() + 60 * within
+        ordered = sorted(steps, key=lambda step: step.minutes, reverse=within is None)
         with ThreadPoolExecutor(processes) as pool:
-            yield from pool.map(self.once, [step for step in longest_first if not step.after])
-            yield from pool.map(self.once, [step for step in longest_first if step.after])
+            for those in ([s for s in ordered if not s.after], [s for s in ordered if s.after]):
+                yield from filter(None, pool.map(lambda step: self._in_time(step, deadline), those))
 
     def result(self, step: Step) -> Path:
         """The step's JSON."""
         return self.out / f"{step.name}.json"
+
+    def _in_time(self, step: Step, deadline: float) -> Done | None:
+        is_late = time.monotonic() + 60 * step.minutes > deadline
+        return self.before(step) if is_late else self.once(step)
 
     def once(self, step: Step) -> Done:
         """Run a step, unless this very command was done before."""

@@ -218,6 +218,24 @@ def test_a_failed_step_is_told_and_the_others_go_on(tmp_path: Path, monkeypatch:
     assert good.wall_s > 0
 
 
+def test_within_a_time_the_short_steps_are_run_and_what_was_done_before_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import steps
+    from figures import Step
+
+    runner = steps.Runner(tmp_path, None)
+    write = "from pathlib import Path; Path(r'{out}/%s.json').write_text('1')"
+    long, short, brief = (
+        Step(name, ("python", "-c", write % name), minutes)
+        for name, minutes in (("long", 60.0), ("short", 1.0), ("brief", 0.5))
+    )
+    assert [done.step for done in runner.all([long, short, brief], 1, within=30.0)] == ["brief", "short"]
+    assert [done.step for done in runner.all([long], 1)] == ["long"]
+    assert {done.step for done in runner.all([long, short], 1, within=0.0)} == {"long", "short"}
+
+
 def test_a_step_that_needs_caches_is_skipped_without_them_and_an_unknown_one_refused(tmp_path: Path) -> None:
     done = reproduce("--only", "caches", "--out", tmp_path)
     assert done.returncode == 0
@@ -242,8 +260,40 @@ def test_the_page_of_a_release_tells_what_differs_and_what_was_not_made(
     bad = listed.Figure("bad", "«2»", "made", ("a",))
     known = listed.Figures(steps, (good, bad, listed.Figure("alone", "«3»", reason="it needs a GPU")))
     rows = [listed.compared(figure, {"a": 1}) for figure in (good, bad)]
-    page = release.write_page(known, rows, {"made": Done("made", ("tune",), 90.0, 60.0)}, (), "abc1234")
+    done = {"made": Done("made", ("tune",), 90.0, 60.0)}
+    page = release.write_page(known, release.Made("abc1234", done, rows, {}), ())
     assert "at commit abc1234" in page
     assert "**2 numbers were compared, and 1 figures differ.**\n\n- bad: printed 2, no" in page
     assert "| made | `costmodel tune --json made.json` | 2 | 1.0 |" in page
     assert "- step left: 0 numbers\n- alone: 3 (it needs a GPU)\n" in page
+    made = release.Made("abc1234", done, rows, {"left": ("aaa1111", rows)})
+    assert "- step left: 0 numbers (last run at aaa1111, before this commit; 1 figures differed)\n" in (
+        release.write_page(known, made, ())
+    )
+
+
+def test_a_release_is_of_a_commit_but_for_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import release
+
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a"]
+        command = ["git", "-C", str(tmp_path), *who, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init")
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    for text in ("before", "now"):
+        for name in ("code.py", "page.md"):
+            (tmp_path / name).write_text(text)
+        git("add", "."), git("commit", "-m", text)
+    commits = git("log", "--format=%h").split()
+    page = tmp_path / "page.md"
+    page.write_text("what was found")
+    assert release.find_commit(page) == commits[0]
+    assert release.ancestors(["h100", *commits]) == commits[1:]
+    with pytest.raises(SystemExit, match=r"page\.md"):
+        release.find_commit(tmp_path / "another.md")
+    (tmp_path / "code.py").write_text("altered")
+    with pytest.raises(SystemExit, match=r"code\.py"):
+        release.find_commit(page)

@@ -1,6 +1,9 @@
 """What tests do with families that ship: interpret configs, and compile them without a GPU."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
@@ -9,7 +12,7 @@ import pytest
 from numpy.lib import NumpyVersion as Version
 
 from costmodel.kernels._artifact import LaunchNote
-from costmodel.kernels.triton._interpreter import interpret
+from costmodel.kernels.triton._interpreter import InterpreterJob, answer
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Config, Workload
 from costmodel.records._candidate import Decision
@@ -28,9 +31,19 @@ def assert_right(name: str, *configs: Mapping[str, Decision], places: Sequence[s
         pytest.skip("Triton's interpreter takes NumPy 2.4 from 3.9 on")
     workload = Workload.parse(name)
     space = SOURCE.space(workload, "cuda")
-    found = [space.candidate(Config(dict(decisions))).config for decisions in configs]
-    wrong = interpret(places, workload, found)
+    found = tuple(space.candidate(Config(dict(decisions))).config.decisions for decisions in configs)
+    wrong = _interpreter().submit(answer, InterpreterJob(tuple(places), name, found)).result()
     assert not any(wrong), dict(zip(map(str, configs), wrong, strict=True))
+
+
+@cache
+def _interpreter() -> ProcessPoolExecutor:
+    """As `interpret` starts one for each call, but for all tests: importing torch and Triton takes 2 s."""
+    process = ProcessPoolExecutor(1, get_context("spawn"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        process.submit(bool).result()
+    return process
 
 
 def drawn(name: str, count: int) -> list[Candidate]:
