@@ -2,35 +2,28 @@
 
 Whatever can go wrong with a file that nobody vouches for becomes one ``CostModelError``, which names the
 file, the place in it, what it looks like instead, and what to do. Readers elsewhere call ``read_json``,
-``read_toml``, ``read_text``, ``read_bytes``, ``read_lines`` or ``read_arrays``, take an open file from
-``open_unpacked`` or a database from ``open_sqlite``, and put decoders of their own into ``refusing``.
+``read_toml``, ``read_text``, ``read_bytes``, ``read_lines`` or ``read_arrays``, and put decoders of
+their own, of what ``costmodel.opening`` opens, into ``refusing``.
 """
 
 import codecs
-import gzip
 import os
-import stat
 import tomllib
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
-from io import SEEK_SET, BufferedReader, RawIOBase
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from costmodel.arguments import check_path
 from costmodel.decoding import check_document, convert
 from costmodel.errors import CostModelError, did_you_mean, letters_and_digits, shorten
-from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
+from costmodel.formats import FileFormat, detect_format
+from costmodel.opening import MOST_UNASKED, check_regular, lines_of, open_file, open_unpacked, read_head
 
-if TYPE_CHECKING:
-    import sqlite3
-
-Stream = BufferedReader
 T = TypeVar("T")
 
 # Numbers of a file that become elements of an array: a whole one of 32 bits, and one that products and sums
@@ -43,21 +36,6 @@ MOST_BYTES = 2**30
 MOST_TOTAL = 16 * 2**30
 MOST_LINE = 64 * 2**20
 _MOST_BESIDE = 1000  # names of a folder that are looked through for one like that of a missing file
-# What unpacking raises where a gzipped file is cut off or damaged.
-DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
-_GZIP = b"\x1f\x8b"
-_SQLITE = b"SQLite format 3\0"
-_SQLITE_HEAD = 100  # bytes
-# JSON of tuners packs to a fifth up to a thirtieth; gzip packs zeros to a thousandth.
-_MOST_RATIO = 200
-_MOST_UNASKED = 256 * 2**20  # bytes, whatever the ratio
-_KINDS = {
-    stat.S_ISDIR: "Is a directory",
-    stat.S_ISFIFO: "It is a named pipe, not a file",
-    stat.S_ISCHR: "It is a device, not a file",
-    stat.S_ISBLK: "It is a device, not a file",
-    stat.S_ISSOCK: "It is a socket, not a file",
-}
 
 
 def is_file(path: Path | str) -> bool:
@@ -122,26 +100,6 @@ def refusing(where: object, what: str, remedy: str = "", *, form: str = "") -> I
         raise CostModelError(said.rstrip()) from error
 
 
-def open_regular(path: Path, buffering: int = -1) -> Any:
-    """Open a regular file for reading bytes.
-
-    Args:
-        path: The file.
-        buffering: As of ``open``: 0 for none.
-
-    Raises:
-        OSError: There is none, or it is none: opening a pipe waits for a writer, and a device never ends.
-        ValueError: No file can have this name.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        _check_regular(os.fstat(descriptor).st_mode)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return open(descriptor, "rb", buffering=buffering)  # noqa: PTH123 (a descriptor; its caller closes it)
-
-
 def check_place(path: Path | str, what: str) -> None:
     """Check that a file that another library opens, and may write beside, is a regular one or is not there.
 
@@ -153,75 +111,7 @@ def check_place(path: Path | str, what: str) -> None:
         CostModelError: It is a folder, a device or a pipe, or no file can have this name.
     """
     with refusing(path, what), suppress(FileNotFoundError):
-        _check_regular(os.stat(path).st_mode)  # noqa: PTH116 (of a text too)
-
-
-def _check_regular(mode: int) -> None:
-    for is_of_kind, name in _KINDS.items():
-        if is_of_kind(mode):
-            raise OSError(0, name)
-
-
-@contextmanager
-def open_file(path: Path) -> Iterator[BufferedReader]:
-    """Open a regular file for reading, and close it; see ``open_regular``."""
-    with open_regular(path) as file:
-        yield file
-
-
-@contextmanager
-def open_unpacked(path: Path) -> Iterator[tuple[Stream, bool]]:
-    """Open a file, and unpack what is gzipped while it is read. Use it in ``refusing``.
-
-    Yields:
-        The open file, and whether it is gzipped.
-
-    Raises:
-        OSError: As ``open_file``; so are its others.
-        CostModelError: While it is read: it unpacks to far too much.
-    """
-    with open_file(path) as file:
-        packed = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
-        yield (BufferedReader(_Unpacking(path, file)) if packed else file), packed
-
-
-@contextmanager
-def open_sqlite(path: Path) -> "Iterator[sqlite3.Connection | None]":
-    """Open an SQLite database to read its tables. Use it in ``refusing``.
-
-    It is not written, locked or recovered, texts that are no UTF-8 are mended, and its schema may call only
-    what can do no harm.
-
-    Yields:
-        The connection; None if the file is no such database.
-
-    Raises:
-        OSError: As ``open_file``.
-        ValueError: Its end is missing, of which SQLite reads a last page as if it were empty.
-    """
-    import sqlite3
-
-    with open_file(path) as file:
-        head = file.read(_SQLITE_HEAD)
-    if not head.startswith(_SQLITE):
-        yield None
-        return
-    if path.stat().st_size < _size_told(head):
-        raise ValueError(f"it should have {_size_told(head):,} bytes, but its end is missing")
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        yield connection
-
-
-def _size_told(head: bytes) -> int:
-    """Bytes of a database by its header (https://sqlite.org/fileformat.html, 1.3); 0 if it does not tell."""
-    if len(head) < _SQLITE_HEAD:
-        return _SQLITE_HEAD
-    page, pages = int.from_bytes(head[16:18], "big"), int.from_bytes(head[28:32], "big")
-    is_valid = head[24:28] == head[92:96]
-    return (1 << 16 if page == 1 else page) * pages if is_valid else 0
+        check_regular(os.stat(path).st_mode)  # noqa: PTH116 (of a text too)
 
 
 def detect(path: Path | str) -> FileFormat | None:
@@ -231,7 +121,7 @@ def detect(path: Path | str) -> FileFormat | None:
         CostModelError: It cannot be read.
     """
     with refusing(path, "a file"):
-        return detect_format(_head(Path(path)))
+        return detect_format(read_head(Path(path)))
 
 
 def say_looks(path: Path, what: str, form: str = "") -> str:
@@ -247,7 +137,7 @@ def say_looks(path: Path, what: str, form: str = "") -> str:
     """
     found = None
     with suppress(OSError, ValueError):  # it may be the file that cannot be read
-        found = detect_format(_head(path))
+        found = detect_format(read_head(path))
     if found is None or found.key == form or found.name in what:
         return ""
     return f"It looks like {found.name}. {found.use}".rstrip().replace("FILE", str(path))
@@ -358,8 +248,8 @@ def read_arrays(path: Path | str, names: Iterable[str], what: str, *, remedy: st
     with refusing(path, what, remedy), open_file(path) as file:
         with zipfile.ZipFile(file) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
-        if size > _MOST_UNASKED:
-            raise ValueError(f"it must unpack to at most {_MOST_UNASKED:,} bytes, but has {size:,}")
+        if size > MOST_UNASKED:
+            raise ValueError(f"it must unpack to at most {MOST_UNASKED:,} bytes, but has {size:,}")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in names}
@@ -390,74 +280,12 @@ def read_lines(
     return ((number, line) for number, line in numbered if line.strip())
 
 
-def lines_of(file: Stream, *, most_bytes: int, most_total: int) -> Iterator[bytes]:
-    """Read lines with their ends, one at a time.
-
-    Args:
-        file: An open file.
-        most_bytes: Longest line.
-        most_total: Most bytes of all lines; a small gzipped file can unpack to any size.
-
-    Raises:
-        ValueError: A line, or the file, is longer.
-    """
-    total = 0
-    while line := file.readline(most_bytes + 1):
-        total += len(line)
-        if len(line) > most_bytes:
-            raise ValueError(f"a line must have at most {most_bytes:,} bytes, but one has more")
-        if total > most_total:
-            raise ValueError(f"it must have at most {most_total:,} bytes unpacked, but has more")
-        yield line
-
-
-def most_unpacked(path: Path) -> int:
-    """Return the most bytes that a packed file may unpack to without being taken for an attack."""
-    return max(_MOST_UNASKED, _MOST_RATIO * path.stat().st_size)
-
-
-class _Unpacking(RawIOBase):
-    """What a gzipped file unpacks to, until that is too much for its size."""
-
-    def __init__(self, path: Path, file: BufferedReader) -> None:
-        self._path, self._file = path, gzip.GzipFile(fileobj=file)
-        self._most = most_unpacked(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: Any) -> int:
-        part = self._file.read1(len(buffer))  # keeps what stands before a place that cannot be unpacked
-        buffer[: len(part)] = part
-        if self._file.tell() > self._most:
-            raise CostModelError(
-                f"{self._path} must unpack to at most {_MOST_RATIO} times its size, but exceeds "
-                f"{self._most:,} bytes and may be meant to exhaust memory. If you trust it, unpack it first."
-            )
-        return len(part)
-
-
 def _lines_in(path: Path, what: str, remedy: str, most_line: int, most_bytes: int) -> Iterator[bytes]:
     """The lines of a file; only what reading raises is told as the file's fault, not what the caller does."""
     with refusing(path, what, remedy), open_unpacked(path) as (file, _):
         lines = lines_of(file, most_bytes=most_line, most_total=most_bytes)
         while (line := next(lines, None)) is not None:
             yield line
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked as far as it goes."""
-    head = b""
-    with open_unpacked(path) as (file, _), suppress(*DAMAGE):
-        while len(head) < HEAD_BYTES and (more := file.read1(HEAD_BYTES - len(head))):
-            head += more
-    return head
 
 
 def _reason(error: Exception) -> str:

@@ -116,7 +116,7 @@ def test_what_a_line_with_the_right_checksum_holds_is_refused(
 
 
 def test_arrays_that_unpack_to_more_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST_UNASKED", 2**20)
+    monkeypatch.setattr(reading, "MOST_UNASKED", 2**20)
     np.savez_compressed(tmp_path / "ranker.npz", splits=np.zeros(2**20, np.uint8))
     assert (tmp_path / "ranker.npz").stat().st_size < 2**12
     with pytest.raises(CostModelError, match=r"ranker.npz must be a ranker.*must unpack to at most"):

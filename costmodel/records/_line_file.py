@@ -21,7 +21,8 @@ from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
 from costmodel.files import make_folder, sync, write_whole
 from costmodel.liveness import take_byte
-from costmodel.reading import MOST_LINE, MOST_TOTAL, lines_of, open_file, refusing
+from costmodel.opening import lines_of, open_file
+from costmodel.reading import MOST_LINE, MOST_TOTAL, refusing
 from costmodel.records._identity import content_id
 
 

@@ -24,7 +24,8 @@ import numpy as np
 
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
-from costmodel.reading import exists, open_file, say_near
+from costmodel.opening import open_file
+from costmodel.reading import exists, say_near
 from costmodel.records._platform import Device
 from costmodel.transfer._base import StorableModel
 from costmodel.transfer._serialised import build, describe_class, flatten_state, unflatten_state

@@ -15,7 +15,7 @@ from costmodel.dataset import build_dataset, load_dataset
 from costmodel.dataset.importers._read import read_source
 from costmodel.dataset.sources._base import ReadOptions
 from costmodel.errors import CostModelError
-from costmodel.reading import lines_of
+from costmodel.opening import lines_of
 from costmodel.records import Outcome
 
 pytestmark = pytest.mark.white_box

@@ -14,7 +14,7 @@ import numpy as np
 from costmodel.collector.runners._base import CannotGoOnError
 from costmodel.collector.runners._service_watch import ServiceReport, ServiceWatch
 from costmodel.errors import CostModelError
-from costmodel.reading import open_regular
+from costmodel.opening import open_regular
 
 _TAIL = 0.01  # of requests are slower than p99
 # A service that has become slower has more than so many over the bound. Where one in a hundred is, as usual,

@@ -31,7 +31,8 @@ from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.dataset.table._columns import Codes, Mask, codes_of, number_combinations
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
-from costmodel.reading import Stream, lines_of, open_unpacked, refusing
+from costmodel.opening import Stream, lines_of, open_unpacked
+from costmodel.reading import refusing
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.threads import make_ahead
 

@@ -14,7 +14,8 @@ from costmodel.dataset.sources._document import Document
 from costmodel.dataset.sources._source import FileContents, Repair
 from costmodel.errors import CostModelError
 from costmodel.formats import HEAD_BYTES, FileFormat, detect_format
-from costmodel.reading import is_file, open_unpacked, read_toml, refusing
+from costmodel.opening import open_unpacked
+from costmodel.reading import is_file, read_toml, refusing
 from costmodel.records._candidate import Candidate, Config, Decision
 from costmodel.records._device_table import find_device
 from costmodel.records._identity import content_id

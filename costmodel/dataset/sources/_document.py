@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from costmodel.dataset.sources._entry import EntryError
 from costmodel.errors import CostModelError
-from costmodel.reading import MOST_TOTAL, Stream, open_unpacked, read_lines, refusing
+from costmodel.opening import Stream, open_unpacked
+from costmodel.reading import MOST_TOTAL, read_lines, refusing
 
 _CHUNK = 2**20
 _MOST_VALUE = 64 * 2**20  # characters of one value

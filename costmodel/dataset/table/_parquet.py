@@ -18,7 +18,7 @@ from costmodel.dataset.table._records import FACTS, Records, columns_for
 from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_data_facts, narrow, widen
 from costmodel.errors import CostModelError
 from costmodel.files import replacing
-from costmodel.reading import most_unpacked, open_file
+from costmodel.opening import most_unpacked, open_file
 from costmodel.threads import SecondThread
 
 # Columns whose texts repeat, which are read as places in a dictionary.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from costmodel.errors import CostModelError
+from costmodel.opening import open_sqlite
 from costmodel.planner.graphs._trace_events import (
     ANNOTATION,
     COPY,
@@ -24,7 +25,7 @@ from costmodel.planner.graphs._trace_events import (
     Trace,
     make_event,
 )
-from costmodel.reading import open_sqlite, refusing
+from costmodel.reading import refusing
 
 if TYPE_CHECKING:
     import sqlite3

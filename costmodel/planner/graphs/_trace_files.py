@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from costmodel.errors import CostModelError
+from costmodel.opening import Stream, open_unpacked
 from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs._trace_databases import read_database
 from costmodel.planner.graphs._trace_events import DeviceProperties, Event, Trace, read_whole
 from costmodel.planner.graphs._trace_tables import read_trace_table
 from costmodel.planner.graphs._trace_xla import is_of_xla, read_xla
-from costmodel.reading import Stream, open_unpacked, refusing, say_looks
+from costmodel.reading import refusing, say_looks
 
 _WHAT, _REMEDY = "a trace", "Record it with torch.profiler and export_chrome_trace."
 # What profilers write that is read only once it was exported, by the ends of names.
