@@ -6,15 +6,17 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, TUNED, UNTIMED, WHOLE
+from ways import AGAIN, BLOCKS, DEFAULT, EAGER, OURS, PART, SHIPPED, UNTIMED, WHOLE
 
 from costmodel.files import write_json
 from costmodel.integrations.inductor import _install, report
+from costmodel.integrations.inductor._models import shipped_blocks
 
 STOCK = "max-autotune-no-cudagraphs"
 ROUNDS = 9
@@ -69,17 +71,15 @@ class Judged:
         first, *others = sorted(parts, key=lambda sms: abs(sms - 32)) or [whole]
         yield self._add_ours(UNTIMED, first)
         yield self._add_ours(OURS, first)
+        yield self._add_ours(BLOCKS, first)
         yield self._add(WHOLE, whole, parts, self._stock)
         for sms in others + [whole] * bool(parts):
             yield self._add_ours(OURS, sms)
+            yield self._add_ours(BLOCKS, sms)
             yield self._add_ours(UNTIMED, sms)
         for sms in (first, *others):
             if sms != whole:
                 yield self._add(PART, sms, [], self._stock)
-            if sms == first:
-                yield self._add_ours(TUNED, first)
-        if parts:
-            yield self._add_ours(TUNED, whole)
 
     def compile_as_shipped(self) -> dict[int, float]:
         """Return the seconds of max-autotune on the whole GPU, in a process in which all is as shipped."""
@@ -90,10 +90,17 @@ class Judged:
     def _add_ours(self, way: str, sms: int) -> str:
         from costmodel.integrations.inductor import compile as compile_for
 
-        keep, mode = 0 if way == UNTIMED else self._args.keep, STOCK if way == TUNED else None
-        store = self._args.out / "caches" / f"{os.getpid()}-{keep}-{mode}.jsonl"
-        options = {"sms": sms, "keep": keep, "mode": mode, "store": store, "dynamic": False}
-        return self._add(way, sms, [], lambda: compile_for(self._module, **options).for_sms(sms))
+        keep = 0 if way == UNTIMED else self._args.keep
+        store = self._args.out / "caches" / f"{os.getpid()}-{way}.jsonl"
+        options = {"sms": sms, "keep": keep, "store": store, "dynamic": False}
+
+        def make() -> Callable[..., Any]:
+            made = compile_for(self._module, **options)
+            if way == BLOCKS:
+                made._plan = replace(made._plan, blocks=shipped_blocks())
+            return made.for_sms(sms)
+
+        return self._add(way, sms, [], make)
 
     def _stock(self) -> Callable[..., Any]:
         made: Callable[..., Any] = torch.compile(self._module, mode=STOCK, dynamic=False)

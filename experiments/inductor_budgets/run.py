@@ -13,7 +13,7 @@ from typing import Any
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from kit.results import markdown_table
 from options import parse_options
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, TUNED, UNTIMED, WHOLE
+from ways import AGAIN, BLOCKS, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -87,7 +87,7 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 def table(networks: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: microseconds of each network on each part, in each way; then what failed."""
-    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, TUNED, UNTIMED)
+    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, BLOCKS, UNTIMED)
     rows = []
     for found in networks:
         for sms, latency_s in found["latency_s"].items():

@@ -44,7 +44,7 @@ from costmodel.integrations.inductor._describe import (
     read_product,
     shared_bytes,
 )
-from costmodel.integrations.inductor._fusion import is_fusible
+from costmodel.integrations.inductor._fusion import saved_by_fusing
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking, shipped_blocks
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
@@ -746,26 +746,41 @@ def test_few_kernels_of_a_convolution_are_kept(
     assert of(6, convolution(groups=32, channels=32)) == []  # which is hundreds of times as fast
 
 
-def test_what_follows_a_product_is_fusible_if_it_is_elementwise() -> None:
+def test_triton_saves_what_it_fuses_behind_a_product_if_that_is_elementwise() -> None:
     x, w = torch.ones(4, 8), torch.ones(8, 8)
-    (first, second) = traced(lambda x, w: (x @ w).view(2, 2, 8).relu().mul(2).view(4, 8) @ w, x, w)
-    assert is_fusible(first)
-    assert not is_fusible(second)  # nothing follows
-    (normed,) = traced(lambda x, w: torch.nn.functional.layer_norm(x @ w + x, (8,)), x, w)
-    assert not is_fusible(normed)
-    (cut,) = traced(lambda x, w: (x @ w).chunk(2, -1)[0].relu(), x, w)
-    assert not is_fusible(cut)
-    assert not is_fusible(None)
+    sizes = Product(4096, 4096, 8, dtype="float16")
+
+    def saved_us(function: Any, which: int = 0) -> float:
+        return saved_by_fusing(traced(function, x, w)[which], sizes, 32) * 1e6
+
+    def followed(x: Any, w: Any) -> Any:
+        return (x @ w).view(2, 2, 8).relu().mul(2).view(4, 8) @ w
+
+    assert saved_us(followed) > 20  # the result goes to memory and back
+    assert saved_us(followed, 1) == 0  # nothing follows
+    assert 0 < saved_us(lambda x, w: torch.nn.functional.gelu(x @ w) @ w) < 2  # is no faster behind sums
+    assert saved_us(lambda x, w: torch.nn.functional.layer_norm(x @ w + x, (8,))) == 0
+    assert saved_us(lambda x, w: (x @ w).chunk(2, -1)[0].relu()) == 0
+    assert saved_by_fusing(None, sizes, 32) == 0
 
 
 def test_a_call_of_the_library_pays_for_what_is_not_fused(timings: ProductTimings) -> None:
     library, ours = Kernel("torch"), Kernel("triton", "plain", 64, 64, 64, 3, 8)
     plan = SmPlan(part(16), 0, Fixed({library: 10e-6, ours: 11e-6}), timings)
     assert plan.choose(PRODUCT, [library, ours]) == [0]
-    assert plan.choose(PRODUCT, [library, ours], fusible=True) == [1]
+    assert plan.choose(PRODUCT, [library, ours], 3e-6) == [1]
     timings.keep(PRODUCT, part(16), {library: 10e-6, ours: 11e-6}, "warm")
     timed = SmPlan(part(16), 2, Fixed({}), timings)
-    assert timed.choose(PRODUCT, [library, ours], fusible=True) == [1]
+    assert timed.choose(PRODUCT, [library, ours], 3e-6) == [1]
+
+
+def test_untimed_the_library_is_left_only_where_another_kernel_is_surely_faster(
+    timings: ProductTimings,
+) -> None:
+    library, ours = Kernel("torch"), Kernel("triton", "plain", 64, 64, 64, 3, 8)
+    for sms, library_us, chosen in ((32, 10.4, 0), (32, 10.6, 1), (132, 10.9, 0), (132, 11.1, 1)):
+        plan = SmPlan(part(sms), 0, Fixed({library: library_us * 1e-6, ours: 10e-6}), timings)
+        assert plan.choose(PRODUCT, [library, ours]) == [chosen]
 
 
 def test_batched_products_are_known(timings: ProductTimings, graph: None) -> None:

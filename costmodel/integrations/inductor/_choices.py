@@ -21,19 +21,24 @@ from costmodel.integrations.inductor._describe import (
     shared_bytes,
 )
 from costmodel.integrations.inductor._fused import TEMPLATE, read_fused, with_blocks
-from costmodel.integrations.inductor._fusion import is_fusible, unfused_seconds
+from costmodel.integrations.inductor._fusion import saved_by_fusing
 from costmodel.integrations.inductor._models import FusedModel, RanksProducts
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
 from costmodel.records._platform import Platform
 
-_RULES = 3  # rises when plans choose or time otherwise: code that was cached before is not theirs
+_RULES = 4  # rises when plans choose or time otherwise: code that was cached before is not theirs
 _PERSISTENT = ("persistent", "tma")
 # On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
 # fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
 _UNSURE = ("float32",)
 # Of each group. A depthwise convolution took 26 us by the library, and by Inductor's template 8,480 at least.
 _LEAST_CHANNELS = 16
+# How many times as long PyTorch's call must be expected to take before another kernel is taken untimed, on
+# a part and on all SMs. Of products held out, 14 % of the choices on all SMs were over 2 % slower than that
+# call without a margin and 5 % are with it, at the same mean; on parts 8 and 6 % (inductor_budgets/sure.py).
+_SURE_ON_PART, _SURE_ON_ALL = 1.05, 1.1
+_BLOCKS = 3  # of an elementwise or reduction kernel that are timed, where anything is
 _RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
 
@@ -70,21 +75,19 @@ class SmPlan:
         """Granted SMs."""
         return self.platform.sms_granted
 
-    def choose(self, product: Product, kernels: Sequence[Kernel], *, fusible: bool = False) -> list[int]:
+    def choose(self, product: Product, kernels: Sequence[Kernel], saved_s: float = 0.0) -> list[int]:
         """Return positions of the kernels to time, or of the one to take.
 
         Args:
             product: The product.
             kernels: Candidates.
-            fusible: Whether Inductor can fuse what follows the product into Triton's kernels; behind a call
-                of the library it is a kernel of its own.
+            saved_s: What Triton's kernels save by what Inductor fuses into them behind the product.
         """
         of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
-        alone_s = unfused_seconds(product, self.sms) if fusible else 0.0
-        extra_s = np.where([each.backend == "torch" for each in kernels], alone_s, 0.0)
+        extra_s = np.where([each.backend == "torch" for each in kernels], saved_s, 0.0)
         seconds = self._predicted(product, kernels) + extra_s
-        if not self.keep and product.dtype in _UNSURE:
-            seconds = np.where(of_library, seconds, np.nan)
+        if not self.keep:
+            seconds = np.where(of_library, seconds, seconds * self._sure_margin(product))
         chosen = choose_to_time(seconds, of_library, self.keep)
         if len(chosen) == 1:
             return chosen
@@ -95,6 +98,12 @@ class SmPlan:
             return [min(alike, key=alike.__getitem__)]
         return chosen
 
+    def _sure_margin(self, product: Product) -> float:
+        """How many times as long PyTorch's call must be expected to take; nan: nothing else is taken."""
+        if product.dtype in _UNSURE:
+            return np.nan
+        return _SURE_ON_PART if self.sms < self.platform.device.sms else _SURE_ON_ALL
+
     def choose_blocks(self, source: str) -> str:
         """Return the code of a kernel that Inductor wrote with blocks of ours, or as it is.
 
@@ -104,7 +113,7 @@ class SmPlan:
         if self.blocks is None or TEMPLATE in source:
             return source
         kernel = read_fused(source) if self.blocks.knows(self.platform.device.name) else None
-        chosen = [] if kernel is None else self.blocks.choose(kernel, self.sms, 1)
+        chosen = [] if kernel is None else self.blocks.choose(kernel, self.sms, _BLOCKS if self.keep else 1)
         count("kernels given blocks" if chosen else "left to Inductor: blocks of a kernel", 1)
         return with_blocks(source, chosen) if chosen else source
 
@@ -190,8 +199,8 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
-        fusible = is_fusible(V.graph.current_node)
-        kept = self.plan.choose(product, [kernel for _, kernel in known], fusible=fusible) if known else []
+        saved_s = saved_by_fusing(V.graph.current_node, product, self.plan.sms)
+        kept = self.plan.choose(product, [kernel for _, kernel in known], saved_s) if known else []
         count("products", 1)
         count("candidates", len(choices))
         count("unknown templates", len(unknown))
