@@ -7,7 +7,7 @@ import pytest
 
 from costmodel.collector._build import write_reference
 from costmodel.collector.device._runtimes import Runtime, TorchRuntime, TvmRuntime
-from costmodel.collector.device._workload_data import KeptData, WorkloadData
+from costmodel.collector.device._workload_data import KeptData, WorkloadData, Written
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.records import Workload
 
@@ -80,6 +80,27 @@ def test_without_a_reference_the_first_kernel_stands_for_all() -> None:
     assert data.are_right(data.written(first))
     assert data.are_right(data.written(first * np.float32(1.00001)))
     assert not data.are_right(data.written(first * np.float32(1.001)))
+
+
+@pytest.mark.parametrize(("kernels_held", "most"), [(0, 0), (2, 2), (9, 5)])
+def test_what_is_held_is_bounded_and_none_is_forgotten(tmp_path: Path, kernels_held: int, most: int) -> None:
+    data = make(WORKLOADS[0], tmp_path)
+    (right,) = np.load(tmp_path / f"{WORKLOADS[0].name}.npz").values()
+    written, held = Written(data, limit_bytes=kernels_held * right.nbytes), []
+    for id_, is_right in {"a": False, "b": True, "c": False, "d": True, "e": False}.items():
+        written.add(id_, [right if is_right else right + 1])
+        held.append(written.bytes // right.nbytes)
+    assert max(held) == most
+    assert written.find_wrong() == ["a", "c", "e"]
+    assert written.bytes == 0
+
+
+def test_of_unknown_outputs_those_of_the_first_kernel_are_right_however_little_is_held() -> None:
+    data = WorkloadData(MetaSchedule(), WORKLOADS[0], None, HostRuntime())
+    written, first = Written(data, limit_bytes=0), np.ones_like(data.arguments[-1])
+    for id_, outputs in {"a": first, "b": first + 1, "c": first}.items():
+        written.add(id_, [outputs])
+    assert written.find_wrong() == ["b"]
 
 
 def test_data_stay_where_they_are(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from costmodel.collector.device._job import (
 from costmodel.collector.device._pace import Pace
 from costmodel.collector.device._runtimes import Kernel, Runtime, TvmRuntime
 from costmodel.collector.device._timing import Stopwatch, Timed, Timing, time_kernels
-from costmodel.collector.device._workload_data import KeptData, WorkloadData
+from costmodel.collector.device._workload_data import KeptData, WorkloadData, Written
 from costmodel.errors import InvalidConfigError
 from costmodel.failures import last_line
 from costmodel.records._measurement import UNKNOWN_CO_RUNNERS, DeviceState, Outcome
@@ -60,8 +60,8 @@ class DeviceWorker:
         self._kept = KeptData()
         self._random: tuple[tuple[ArrayArgument, ...], list[Any]] = (), []
         self._pace = Pace(self.state)
-        # Libraries of the job timed last, and what its kernels wrote, by candidate id.
-        self._written: tuple[Any, dict[str, list[Any]]] = None, {}
+        # Libraries of the job timed last, and what its kernels wrote.
+        self._written: tuple[Any, Written | None] = None, None
 
     def describe(self) -> tuple[Device, dict[str, str]]:
         """The device model, and the versions that can change its latencies."""
@@ -109,18 +109,16 @@ class DeviceWorker:
         Raises:
             KernelFaultError: A kernel fails.
         """
-        self.lane, outputs = job.lane, dict[str, list[Any]]()
-        self._written = job.libraries, outputs
+        self.lane = job.lane
         try:
             self.use_runtime(job.source.artifact)
             self.enter(max(job.libraries))
             self._prepare(job)
+            self._written = job.libraries, Written(self.data)
             paths = {_id_of(path): path for libraries in job.libraries.values() for path in libraries}
             kernels = {id_: self.runtime.load(path) for id_, path in paths.items()}
-            ran = {id_: self._run(kernel) for id_, kernel in kernels.items()}
-            refused = {id_: found for id_, found in ran.items() if isinstance(found, Timed)}
-            outputs |= {id_: found for id_, found in ran.items() if not isinstance(found, Timed)}
-            runs = {id_: kernel for id_, kernel in kernels.items() if id_ in outputs}
+            refused = {id_: why for id_, kernel in kernels.items() if (why := self._run(id_, kernel))}
+            runs = {id_: kernel for id_, kernel in kernels.items() if id_ not in refused}
             return {
                 sms: self._time_on(sms, job, runs) | _of(job.libraries[sms], refused) for sms in job.libraries
             }
@@ -137,12 +135,12 @@ class DeviceWorker:
         Raises:
             KernelFaultError: Another job was timed last, or none.
         """
-        (timed, outputs), self._written = self._written, (None, {})
-        if timed != job.libraries:
+        (timed, written), self._written = self._written, (None, None)
+        if written is None or timed != job.libraries:
             raise KernelFaultError("the process that ran it is gone, and what it wrote with it")
         wrong = Timed(Outcome.WRONG_RESULT, board=self.board, error="output differs from the reference")
         try:
-            return {id_: wrong for id_, each in outputs.items() if not self.data.are_right(each)}
+            return dict.fromkeys(written.find_wrong(), wrong)
         except Exception as error:  # noqa: BLE001 (it is the outcome of the kernels)
             raise KernelFaultError(last_line(error)) from None
 
@@ -200,8 +198,8 @@ class DeviceWorker:
             self._random = arguments, self.runtime.random_arrays(arguments)
         return self._random[1]
 
-    def _run(self, kernel: Kernel) -> Timed | list[Any]:
-        """Run a kernel once: what it wrote, or why it must not be timed.
+    def _run(self, id_: str, kernel: Kernel) -> Timed | None:
+        """Run the kernel of a candidate once, and hold what it wrote; return why it must not be timed, if so.
 
         A library may refuse a config before it touches the device.
         """
@@ -212,7 +210,10 @@ class DeviceWorker:
         except InvalidConfigError as error:
             return Timed(Outcome.INVALID_CONFIG, board=self.board, error=str(error))
         self.synchronize()
-        return self.data.written(result)
+        _, written = self._written
+        assert written is not None
+        written.add(id_, self.data.written(result))
+        return None
 
     def _time_on(self, sms: int, job: KernelJob, runs: Mapping[str, Kernel]) -> dict[str, Timed]:
         """Time those of a job's kernels for ``sms`` SMs that run; by candidate id, as is ``runs``."""

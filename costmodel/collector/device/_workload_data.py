@@ -15,6 +15,9 @@ from costmodel.records._workload import Workload
 
 # Some 70 common operators, and a small part of any GPU that tunes.
 _KEPT_BYTES = 4 << 30
+# What kernels of a job wrote is compared when the device is another's. A batch of 16 large products writes more
+# than hosts have to spare.
+_HELD_BYTES = 1 << 30
 
 
 class WorkloadData:
@@ -76,6 +79,42 @@ class WorkloadData:
 
     def _agrees(self, output: NDArray[Any], reference: NDArray[Any]) -> bool:
         return agrees(output, reference, self._tolerance)
+
+
+class Written:
+    """What kernels of one workload wrote, held on the host until it is compared; all of it once it is much.
+
+    Args:
+        data: Data of the workload.
+        limit_bytes: What is held at most, besides the outputs of one kernel.
+    """
+
+    def __init__(self, data: WorkloadData, limit_bytes: int = _HELD_BYTES) -> None:
+        self._data, self._limit_bytes = data, limit_bytes
+        self._held: dict[str, list[NDArray[Any]]] = {}
+        self._wrong: list[str] = []
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that are held."""
+        return sum(output.nbytes for outputs in self._held.values() for output in outputs)
+
+    def add(self, id_: str, outputs: list[NDArray[Any]]) -> None:
+        """Hold the outputs of a candidate."""
+        self._held[id_] = outputs
+        if self.bytes > self._limit_bytes:
+            self._compare()
+
+    def find_wrong(self) -> list[str]:
+        """Return the ids of those that are not what they should be; nothing is held any more."""
+        self._compare()
+        return self._wrong
+
+    def _compare(self) -> None:
+        while self._held:
+            id_ = next(iter(self._held))  # in order: where nobody knows the right outputs, the first stand for all
+            if not self._data.are_right(self._held.pop(id_)):
+                self._wrong.append(id_)
 
 
 def _loaded(reference: Path | None) -> list[NDArray[Any]] | None:
