@@ -75,6 +75,14 @@ def submit(
             show_default=False,
         ),
     ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="GPU to tune for, such as h100. Repeatable; each is a task of each workload.",
+            show_default="whatever a worker has",
+        ),
+    ] = None,
     trials: Annotated[
         int | None,
         count_option(help="Number of candidates to measure per task, on average.", show_default="16"),
@@ -110,11 +118,13 @@ def submit(
 
     Examples:
     - `costmodel jobs submit matmul-m16-n1024-k1024 --sms 16,32` finds a kernel for 16 SMs, and one for 32.
+    - `costmodel jobs submit net.toml --runner cuda --device h100 --device h200` finds kernels for both.
     - `costmodel jobs submit network.toml --priority 5 --store postgresql://host/jobs`
     """
     from msgspec.structs import replace
 
     given = {"sms": budgets_of(sms) or None, "trials": trials, "runner": runner, "rule": rule, "name": name}
+    given["devices"] = tuple(device) if device else None
     wanted = replace(_asked(targets), **{key: value for key, value in given.items() if value is not None})
     job, opened = wanted.job(), _opened(store)
     id_ = opened.submit(job, submitter=submitter, priority=priority)
@@ -204,6 +214,14 @@ def work(
             show_default="processes on this machine",
         ),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Take only tasks for this device, such as h100, and those that name none.",
+            show_default="the GPU here, once it was opened",
+        ),
+    ] = None,
     lanes: Annotated[
         bool,
         typer.Option(
@@ -251,6 +269,7 @@ def work(
             once=once,
             records=records,
             engine=engine,
+            device=device,
             lanes=lanes,
             campaigns=campaigns,
             on_slice=told,

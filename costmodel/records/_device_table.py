@@ -204,6 +204,21 @@ def find_among(name: str, known: Collection[str], what: str) -> str:
     return found[0]
 
 
+def is_device(name: str, device: str) -> bool:
+    """Tell whether a name, of which model and number are enough, may mean a device.
+
+    Args:
+        name: As a driver or a person writes it.
+        device: Name of the device, which the table need not have.
+
+    Example:
+        >>> is_device("h100", "NVIDIA H100 80GB HBM3"), is_device("h100", "NVIDIA H200")
+        (True, False)
+    """
+    entry = find_shipped_device(device)
+    return bool(find_meant(name, {device: (device, *(entry.names if entry else ()))}))
+
+
 def find_device(name: str, extra: Path | None = None) -> Device:
     """Find a device by name or alias.
 

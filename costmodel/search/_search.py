@@ -91,8 +91,7 @@ class Search:
         self._runner, self._sampler, self._space = runner, sampler, sampler.space
         self._study = _prepared(study or optuna.create_study(), sampler)
         if not self._study.trials:
-            for config in first:
-                self._study.enqueue_trial(self._space.params(config), skip_if_exists=True)
+            self.ask_for(first)
         self._reference_s = _reference_of(self._study)
         size = self._space.size
         self.total = n_measurements if size is None else min(n_measurements, size)
@@ -101,6 +100,11 @@ class Search:
         self._on_trial = on_trial
         self._proposed = Proposals(self._study, self._space, self.total)
         self._watch = DriftWatch(self._study, self._space) if runner.repeats else None
+
+    def ask_for(self, configs: Sequence[Config]) -> None:
+        """Have configs of the space measured before what is proposed next, unless the study has them."""
+        for config in configs:
+            self._study.enqueue_trial(self._space.params(config), skip_if_exists=True)
 
     def propose(self) -> bool:
         """Have enough proposals in flight; whether there is anything to measure."""

@@ -111,6 +111,14 @@ TASKS = Table(
     Column("error", _Checked(Text(), str | None)),
 )
 
+# Of tasks that name a device; a table of its own, which stores of earlier versions get when they are opened.
+DEVICES = Table(
+    "costmodel_devices",
+    METADATA,
+    Column("task", ForeignKey(TASKS.c.id), primary_key=True),
+    Column("device", _Checked(Text(), str | None), nullable=False),  # None where tasks without one are joined
+)
+
 # Each lease that there ever was: whoever inserts the next number of a task has the task.
 LEASES = Table(
     "costmodel_leases",

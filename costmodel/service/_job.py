@@ -23,23 +23,34 @@ _PLACES = ("learn_from", "start_from", "replay", "model")
 _Weight = Annotated[float, msgspec.Meta(gt=0.0)]
 
 
-class TuneTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="tune", tag_field="kind"):
+class TuneTask(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,  # what names no device can be read by workers that know of none
+    tag="tune",
+    tag_field="kind",
+):
     """A workload to tune at one SM budget.
 
     Attributes:
         workload: Name of the workload.
         sms: Number of SMs available to the kernel. Default: the whole device.
         weight: Number of calls of the workload in what is to be fast, such as a network.
+        device: Name of the GPU, of which model and number are enough (``h100``). Default: whatever the worker
+            has that takes the task.
     """
 
     workload: str
     sms: _Count | None = None
     weight: _Weight = 1.0
+    device: str | None = None
 
     @property
     def name(self) -> str:
         """Name of the task."""
-        return f"{self.workload} on {self.sms or 'all'} SMs"
+        of = f" of {self.device}" if self.device else ""
+        return f"{self.workload} on {self.sms or 'all'} SMs{of}"
 
 
 class CampaignTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="campaign", tag_field="kind"):
@@ -110,6 +121,11 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.trials * sum(isinstance(task, TuneTask) for task in self.tasks)
 
     @property
+    def devices(self) -> tuple[str | None, ...]:
+        """Device that each task names, if any."""
+        return tuple(task.device if isinstance(task, TuneTask) else None for task in self.tasks)
+
+    @property
     def largest_slice(self) -> int:
         """Maximum number of candidates that a worker measures before the rule chooses again."""
         usual = self.trials if self.rule == "round-robin" else max(1, self.trials // 4)
@@ -119,7 +135,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Check what the types cannot express.
 
         Raises:
-            CostModelError: If there is no task, a task occurs twice, or a workload is unknown.
+            CostModelError: If there is no task, a task occurs twice, a workload is unknown, or a device is
+                named twice or for a CPU.
         """
         names = [task.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
@@ -127,6 +144,15 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for task in self.tasks:
             if isinstance(task, TuneTask):
                 Workload.parse(task.workload)
+                self._check_device(task)
+
+    def _check_device(self, task: TuneTask) -> None:
+        if task.device is not None and (self.runner == "cpu" or self.settings.device):
+            raise CostModelError(
+                f"A job must name its devices once, and none for a CPU, but `{task.name}` is for the runner "
+                f"{self.runner} with the device {self.settings.device or 'of any worker'} in its settings. "
+                "Leave one of them out."
+            )
 
 
 class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +164,8 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         network: A network of ``costmodel workloads``. Each of its workloads is weighted by its number of
             calls.
         sms: SM budgets; each makes a task of each workload. Default: the whole device.
+        devices: Names of GPUs; each makes a task of each workload and SM budget, which workers with that GPU
+            take. Default: one task, for whatever the worker has.
         campaign: A campaign file, or the name of a shipped campaign.
         out: Folder of the campaign's measurements.
         trials: See ``Job``; so are the remaining attributes.
@@ -147,6 +175,7 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workloads: dict[str, _Weight] | tuple[str, ...] = ()
     network: str | None = None
     sms: tuple[_Count, ...] = ()
+    devices: tuple[str, ...] = ()
     campaign: str | None = None
     out: str | None = None
     trials: _Count = 16
@@ -216,8 +245,12 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise CostModelError("A campaign must have a folder for its measurements: give `out`.")
             return (CampaignTask(find_campaign(self.campaign), str(Path(self.out).absolute())),)
         budgets: tuple[int | None, ...] = self.sms or (None,)
+        devices: tuple[str | None, ...] = self.devices or (None,)
         return tuple(
-            TuneTask(name, sms, weight) for name, weight in self._weights().items() for sms in budgets
+            TuneTask(name, sms, weight, device)
+            for name, weight in self._weights().items()
+            for sms in budgets
+            for device in devices
         )
 
     def _weights(self) -> dict[str, float]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, exists, select, update
 
-from costmodel.service._database import JOBS, TASKS, decode_kept
+from costmodel.records._device_table import is_device
+from costmodel.service._database import DEVICES, JOBS, TASKS, decode_kept
 from costmodel.service._leases import Lease, TaskLeases, count_served_s
 
 # Of MetaSchedule's GradientBased: weight of what was gained of late, and over how many slices.
@@ -115,29 +116,45 @@ def list_jobs_in_order(
     return sorted(jobs, key=lambda job: (-job.priority, served.get(job.submitter, 0.0), job.id))
 
 
-def choose_lease(connection: Connection, job: Row[Any], now: float) -> Lease | None:
-    """The task of a job that is next, as a lease to claim; None where all are done or in somebody's hands."""
+def choose_lease(
+    connection: Connection, job: Row[Any], now: float, device: str | None = None
+) -> Lease | None:
+    """The task of a job that is next, as a lease to claim; None where all are done or in somebody's hands.
+
+    Args:
+        connection: Of the database.
+        job: Row of the job.
+        now: Seconds since the epoch.
+        device: What measures; tasks for others are left to others. None for any.
+    """
     tasks = connection.execute(query_tasks(job.id)).all()
     leases = TaskLeases.of(connection, [task.id for task in tasks], now)
     asked = {task.id: held.trials for task in tasks if (held := leases[task.id].held)}
-    left = job.total - _spent(job.total, tasks, asked)
-    free = [task for task in tasks if task.state == "open" and task.id not in asked]
-    if not free or (job.total and left <= 0):
-        return None
-    task = free[RULES[job.rule]([_state_of(each) for each in free])]
-    trials = task.trials + min(job.slice, left) if job.total else 0
-    key = f"job-{job.id}-{job.key}-{task.position}"
-    return Lease(task.id, leases[task.id].count, job.id, key, task.position, trials)
+    for total, group in _by_device(job.total, tasks):
+        wanted = group[0].device
+        if wanted and device and not is_device(wanted, device):
+            continue
+        left = total - _spent(total, group, asked)
+        free = [task for task in group if task.state == "open" and task.id not in asked]
+        if not free or (total and left <= 0):
+            continue
+        task = free[RULES[job.rule]([_state_of(each) for each in free])]
+        trials = task.trials + min(job.slice, left) if total else 0
+        key = f"job-{job.id}-{job.key}-{task.position}"
+        return Lease(task.id, leases[task.id].count, job.id, key, task.position, trials)
+    return None
 
 
 def settle(connection: Connection, job: int, allowed_deaths: int, now: float) -> None:
     """Close the tasks of a job of which enough is measured, and give up those that workers die of."""
     total = connection.scalar(select(JOBS.c.total).where(JOBS.c.id == job)) or 0
-    tasks = connection.execute(query_tasks(job)).all()
-    open_ = [task.id for task in tasks if task.state == "open"]
-    if total and _spent(total, tasks, {}) >= total:
-        connection.execute(update(TASKS).where(TASKS.c.id.in_(open_)).values(state="done"))
-        return
+    open_: list[int] = []
+    for share, group in _by_device(total, connection.execute(query_tasks(job)).all()):
+        of_group = [task.id for task in group if task.state == "open"]
+        if share and _spent(share, group, {}) >= share:
+            connection.execute(update(TASKS).where(TASKS.c.id.in_(of_group)).values(state="done"))
+        else:
+            open_ += of_group
     for task, leases in TaskLeases.of(connection, open_, now).items():
         if leases.deaths_in_vain >= allowed_deaths:
             fail(connection, task, f"{allowed_deaths} workers died on it before they measured anything.")
@@ -149,8 +166,17 @@ def fail(connection: Connection, task: int, reason: str) -> None:
 
 
 def query_tasks(job: int) -> Any:
-    """The query for the tasks of a job, in order."""
-    return select(TASKS).where(TASKS.c.job == job).order_by(TASKS.c.position)
+    """The query for the tasks of a job, in order, with the devices that they name."""
+    named = select(TASKS, DEVICES.c.device).outerjoin(DEVICES, DEVICES.c.task == TASKS.c.id)
+    return named.where(TASKS.c.job == job).order_by(TASKS.c.position)
+
+
+def _by_device(total: int, tasks: Sequence[Row[Any]]) -> list[tuple[int, list[Row[Any]]]]:
+    """The tasks for each device, with their share of all candidates: none measures for another."""
+    groups: dict[str | None, list[Row[Any]]] = {}
+    for task in tasks:
+        groups.setdefault(task.device, []).append(task)
+    return [(total * len(group) // len(tasks), group) for group in groups.values()]
 
 
 def _state_of(task: Row[Any]) -> TaskState:

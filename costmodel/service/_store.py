@@ -14,7 +14,7 @@ from costmodel.collector._meter import MeteredStage
 from costmodel.errors import CostModelError
 from costmodel.liveness import ProcessMark, user_name
 from costmodel.service import _leases as leases
-from costmodel.service._database import JOBS, TASKS, decode_kept, explaining_failures, open_database
+from costmodel.service._database import DEVICES, JOBS, TASKS, decode_kept, explaining_failures, open_database
 from costmodel.service._job import Job, decode_job, encode_json
 from costmodel.service._leases import Lease
 from costmodel.service._schedule import choose_lease, fail, list_jobs_in_order, settle
@@ -118,6 +118,14 @@ class JobStore:
                 for position, task in enumerate(job.tasks)
             ]
             connection.execute(insert(TASKS), rows)
+            ids = connection.scalars(select(TASKS.c.id).where(TASKS.c.job == id_).order_by(TASKS.c.position))
+            named = [
+                {"task": task, "device": device}
+                for task, device in zip(ids, job.devices, strict=True)
+                if device
+            ]
+            if named:
+                connection.execute(insert(DEVICES), named)
         return int(id_ or 0)
 
     def list(self) -> tuple[JobStatus, ...]:
@@ -158,7 +166,7 @@ class JobStore:
         with self._changing() as connection:
             connection.execute(update(JOBS).where(JOBS.c.id == id_).values(cancelled_at=self._clock()))
 
-    def lease(self, *, runner: str | None = None) -> Lease | None:
+    def lease(self, *, runner: str | None = None, device: str | None = None) -> Lease | None:
         """Lease the next task to this process; return None if there is none now.
 
         The order is: jobs of the highest priority; among them those of the submitter who had the least worker
@@ -167,9 +175,10 @@ class JobStore:
 
         Args:
             runner: Take only jobs that are measured by this runner. Default: any.
+            device: Take only tasks for this device, and those that name none. Default: any.
         """
         with explaining_failures(self.place):
-            while (lease := self._next(runner)) is not None:
+            while (lease := self._next(runner, device)) is not None:
                 with suppress(IntegrityError), self._engine.begin() as connection:
                     leases.claim_task(connection, lease, ProcessMark.own(), self._clock())
                     return lease
@@ -240,7 +249,7 @@ class JobStore:
         with self._reading() as connection:
             return read_usage(connection, seconds, parts, self._clock())
 
-    def _next(self, runner: str | None) -> Lease | None:
+    def _next(self, runner: str | None, device: str | None) -> Lease | None:
         """The task that is next, as a lease to claim."""
         now = self._clock()
         with self._reading() as connection:
@@ -248,7 +257,7 @@ class JobStore:
         for job in jobs:
             with self._changing() as connection:
                 settle(connection, job.id, self._allowed_deaths, now)
-                if lease := choose_lease(connection, job, now):
+                if lease := choose_lease(connection, job, now, device):
                     return lease
         return None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from costmodel.collector._engine import Engine, EngineLostError
@@ -19,6 +20,7 @@ from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtr
 from costmodel.files import check_not_open_to_all
 from costmodel.liveness import renewing
 from costmodel.reading import exists, is_folder
+from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement
 from costmodel.records._store import read_records
 from costmodel.service._building import Building
@@ -29,7 +31,7 @@ from costmodel.service._status import Answer
 from costmodel.service._store import JobStore, TaskProgress
 from costmodel.service._usage import Capacity, reporting
 from costmodel.tuning._collect import collect
-from costmodel.tuning._places import Cpu, Gpu, Place, Replay
+from costmodel.tuning._places import Cpu, Gpu, OtherDeviceError, Place, Replay
 from costmodel.tuning._request import Prior, SearchSettings
 from costmodel.tuning._tune import tune
 
@@ -67,6 +69,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     once: bool = False,
     records: Path | str = Path("out/jobs"),
     engine: Engine | str | None = None,
+    device: str | None = None,
     lanes: bool = False,
     campaigns: Path | str | None = None,
     on_slice: Callable[[Slice], None] = lambda _: None,
@@ -83,6 +86,8 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
         engine: Where kernels for a device are built: an engine, which is not closed, or the address of one,
             such as ``tls://host:8786``, which is waited for and reopened if it is lost. Default: processes on
             this machine, which are kept from one task to the next.
+        device: Take only tasks for this device, and those that name none. Default: the GPU here, once it was
+            opened; a replay measures any.
         lanes: Measure tuning tasks on a GPU alongside other workers, see ``costmodel.tune``. Default: the
             workers of a device take turns.
         campaigns: Folder in which submitted campaigns may write, at any depth. Default: anywhere.
@@ -103,7 +108,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     with closing(Building(engine)) as building, reporting(lambda: store.report_usage({task: Capacity(1)})):
         means = _Means(Path(records), building, lanes, None if campaigns is None else Path(campaigns))
         while True:
-            lease = store.lease(runner=runner)
+            lease = store.lease(runner=runner, device=building.kept.device or device)
             if lease is not None:
                 count += 1
                 try:
@@ -146,7 +151,7 @@ def _worked(store: JobStore, lease: Lease, means: _Means) -> Slice:
             name = job.tasks[lease.position].name
             progress = _done(store, job, lease, means, made)
         store.end(lease, progress)
-    except LeaseLostError as error:
+    except (LeaseLostError, OtherDeviceError) as error:
         _let_go(store, lease)
         return Slice(lease.job, name, None, str(error))
     except Exception as error:  # whatever a task does costs that task at most
@@ -201,8 +206,14 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         sms=task.sms,
         trials=lease.trials,
         sources=settings.source,
-        on=_place(job, lease, means),
-        prior=Prior(settings.model, settings.learn_from, settings.start_from, settings.learner),
+        on=_place(job, task, lease, means),
+        prior=Prior(
+            settings.model,
+            settings.learn_from,
+            settings.start_from,
+            settings.learner,
+            first=_best_elsewhere(store, job, task, lease),
+        ),
         search=SearchSettings(
             screened=settings.screened,
             stop_gain=settings.stop_gain,
@@ -223,10 +234,22 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
     )
 
 
-def _place(job: Job, lease: Lease, means: _Means) -> Place:
+def _best_elsewhere(store: JobStore, job: Job, task: TuneTask, lease: Lease) -> tuple[Candidate, ...]:
+    """What is best so far on the job's other devices, of the same workload and SMs."""
+    if task.device is None:
+        return ()
+    others = [
+        told.answer
+        for other, told in zip(job.tasks, store.show(lease.job).tasks, strict=True)
+        if isinstance(other, TuneTask) and other != task and replace(other, device=task.device) == task
+    ]
+    return tuple(answer.candidate for answer in others if answer and answer.candidate)
+
+
+def _place(job: Job, task: TuneTask, lease: Lease, means: _Means) -> Place:
     """Say where a task measures, and where its measurements and kernels are kept."""
     if job.runner == "replay":
-        return Replay(job.settings.replay, job.settings.device)
+        return Replay(job.settings.replay, task.device or job.settings.device)
     if job.settings.replay is not None or job.settings.device is not None:
         raise CostModelError(
             f"A job that measures with the runner {job.runner} must name no records to replay and no device, "
@@ -236,7 +259,7 @@ def _place(job: Job, lease: Lease, means: _Means) -> Place:
     engine, kept = means.building.engine(), means.building.kept
     if job.runner == "cpu":
         return Cpu(records, kernels, engine, kept)
-    return Gpu(records, kernels, engine, means.lanes, kept)
+    return Gpu(records, kernels, engine, means.lanes, kept, task.device)
 
 
 def _collected(task: CampaignTask, means: _Means, made: Callable[[Any], None]) -> TaskProgress:

@@ -18,9 +18,9 @@ from costmodel.collector.runners._watched_service import WatchedService
 from costmodel.collector.runners._wrapped import RecordedRunner, WatchedRunner
 from costmodel.dataset._machine_code import has_machine_code, load_machine_code
 from costmodel.dataset.table._read import DatasetLike, load_dataset, workloads_in
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, DeviceUnavailableError
 from costmodel.kernels._base import KernelSource
-from costmodel.records._device_table import find_among
+from costmodel.records._device_table import find_among, is_device
 from costmodel.records._platform import TargetKind
 from costmodel.report._progress import Progress
 from costmodel.tuning._request import Goal, SearchSettings
@@ -42,12 +42,21 @@ class Replay:
     device: str | None = None
 
 
+class OtherDeviceError(DeviceUnavailableError):
+    """There is a GPU, but not the one that is asked for."""
+
+
 class KeptRunner:
     """The runner of a device, which stays open from one search to the next.
 
     Its processes take seconds to start, and a context on a GPU. Another search of the same sources measures
     with it; one of other sources closes it first.
+
+    Attributes:
+        device: Name of the device, once it was opened.
     """
+
+    device: str | None = None
 
     def __init__(self) -> None:
         self._asked: object = None
@@ -58,6 +67,7 @@ class KeptRunner:
         if self._runner is None or self._asked != asked:
             self.close()
             self._asked, self._runner = asked, open_runner()
+            self.device = self._runner.device.name
         else:
             self._runner.start_over()
         return self._runner
@@ -83,6 +93,7 @@ class Gpu:
             best kernels alone at the end. Needs an MPS daemon. Otherwise processes take turns, so that
             measurements do not disturb each other.
         kept: Keeps the runner open for the next search of this process. None to close it at the end.
+        device: Name of the GPU that it must be, of which model and number do (``h100``). None for any.
     """
 
     records: Path | str | None = None
@@ -90,6 +101,7 @@ class Gpu:
     engine: Engine | None = None
     lanes: bool = False
     kept: KeptRunner | None = None
+    device: str | None = None
 
 
 @dataclass(frozen=True)
@@ -186,10 +198,25 @@ def _open_device(place: Gpu | Cpu, subject: Subject) -> Iterator[Runner]:
     open_runner = partial(_new_runner, place, sources)
     if place.kept:
         asked = kind, [source.name for source in sources], place.kernels, place.engine, _has_lanes(place)
-        yield place.kept.get(asked, open_runner)
+        runner = place.kept.get(asked, open_runner)
+        _check_device(place, runner)
+        yield runner
     else:
         with open_runner() as runner:
+            _check_device(place, runner)
             yield runner
+
+
+def _check_device(place: Gpu | Cpu, runner: DeviceRunner) -> None:
+    """Check that a GPU is the one that is asked for.
+
+    Raises:
+        OtherDeviceError: It is another.
+    """
+    if isinstance(place, Gpu) and place.device and not is_device(place.device, runner.device.name):
+        raise OtherDeviceError(
+            f"The GPU here must be {place.device}, but it is {runner.device.name}. Run it where there is one."
+        )
 
 
 def _new_runner(place: Gpu | Cpu, sources: Sequence[KernelSource]) -> DeviceRunner:

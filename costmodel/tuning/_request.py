@@ -10,6 +10,7 @@ from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
 from costmodel.errors import CostModelError
 from costmodel.reading import is_file
+from costmodel.records._candidate import Candidate
 from costmodel.records._platform import Platform
 from costmodel.search._objective import Objective, ObjectiveName, SearchGoal
 from costmodel.transfer.prediction._model import Model
@@ -183,6 +184,9 @@ class Prior:
             used on devices of the architectures that it learned from. None for that of ``pretrain``, on a GPU
             and for workloads that were not measured.
 
+        first: Kernels to measure before what is proposed, such as the best on another device; not again where
+            the study has them.
+
     Raises:
         CostModelError: Both a model and a history are given.
     """
@@ -193,6 +197,7 @@ class Prior:
     learner: str | None = None
     keep_twins_apart: bool = False
     compiled: Model | Path | str | None = None
+    first: tuple[Candidate, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that knowledge comes from one place."""

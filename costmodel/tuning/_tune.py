@@ -301,7 +301,7 @@ def _run_searches(
     def search_of(sampler: ModelSampler) -> Search:
         space, goal = sampler.space, f"{sampler.goal.name}-{sampler.objective.name}".lower()
         name = f"{settings.study_name}-{space.space_id}-{goal}"
-        return Search(
+        search = Search(
             runner,
             sampler,
             request.trials,
@@ -310,6 +310,8 @@ def _run_searches(
             stop_gain=settings.stop_gain,
             on_trial=told,
         )
+        search.ask_for([each.config for each in request.prior.first if space.holds(each)])
+        return search
 
     budgets = ", ".join(str(platform.sms_granted) for platform in samplers[0].space.platforms)
     with quiet_optuna():

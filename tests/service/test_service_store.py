@@ -13,6 +13,7 @@ from work_until_killed import take_all
 from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
 from costmodel.service import JobFile, JobStore, work
+from costmodel.service._job import TuneSettings
 from costmodel.service._leases import LEASE_S, LeaseLostError
 from costmodel.service._status import Answer
 from costmodel.service._store import TaskProgress
@@ -96,6 +97,47 @@ def test_a_job_ends_when_as_much_is_measured_as_was_asked_for(store):
     assert (shown.state, shown.trials) == ("done", 16)
     assert shown.tasks[0].best_s == (1e-3, 1e-3 / 3)
     assert shown.latency_s == pytest.approx(1e-3 / 3 + 1e-3 / 4)
+
+
+def test_each_device_measures_its_own_tasks_and_no_more(store):
+    id_ = store.submit(job(*NAMES[:2], devices=("h100", "h200")))
+    done = {}
+    for device in ("NVIDIA H200", "NVIDIA L40S", "NVIDIA H100 80GB HBM3"):
+        done[device] = []
+        while lease := store.lease(device=device):
+            done[device].append((lease.position, lease.trials))
+            store.end(lease, progress(lease.trials))
+        states = [task.state for task in store.show(id_).tasks]
+        assert states == ["done" if device.endswith("HBM3") else "open", "done"] * 2
+    assert done["NVIDIA H200"] == [(1, 4), (3, 4), (1, 8), (3, 8)]
+    assert done["NVIDIA H100 80GB HBM3"] == [(0, 4), (2, 4), (0, 8), (2, 8)]
+    assert done["NVIDIA L40S"] == []
+    assert [task.name.rpartition(" of ")[2] for task in store.show(id_).tasks] == ["h100", "h200"] * 2
+
+
+def test_what_names_no_device_is_for_any_and_who_knows_of_none_takes_any(store):
+    store.submit(job(NAMES[0]))
+    store.submit(job(NAMES[1], devices=("h100",)))
+    first, second = store.lease(device="NVIDIA H200"), store.lease()
+    assert (first.job, second.job) == (1, 2)
+    assert store.lease(device="NVIDIA H200") is None
+
+
+def test_a_store_of_before_devices_gets_their_table(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    store.submit(job())
+    with closing(sqlite3.connect(store.place)) as before, before:
+        before.execute("DROP TABLE costmodel_devices")
+    assert JobStore(store.place).lease(device="NVIDIA H200").job == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"runner": "cpu"}, {"settings": TuneSettings(device="h200")}],
+)
+def test_devices_are_named_once_and_for_gpus(settings):
+    with pytest.raises(CostModelError, match="must name its devices once, and none for a CPU"):
+        job(devices=("h100",), **settings)
 
 
 def test_what_a_used_up_space_leaves_goes_to_the_other_tasks(store):

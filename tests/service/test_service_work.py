@@ -10,17 +10,20 @@ import optuna
 import pytest
 from fake_records import fake_measurement
 from fresh_processes import Pipe, Process
+from msgspec.structs import replace
 from postgres import end_connections
 from sqlalchemy.exc import DatabaseError
-from work_until_killed import WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
+from work_until_killed import HEADER, WORKLOADS, kill_workers, landscape, told, two_tasks, work_within
 
 import costmodel
-from costmodel.collector import LocalEngine
+from costmodel.collector import Engine, LocalEngine
+from costmodel.dataset import build_dataset, load_dataset
 from costmodel.errors import CostModelError, DeviceUnavailableError, MissingExtraError
 from costmodel.records import RecordStore, read_records
 from costmodel.service import JobFile, JobStore, work
 from costmodel.service._job import TuneSettings
 from costmodel.tuning import Replay
+from costmodel.tuning._places import _check_device
 
 pytestmark = pytest.mark.white_box
 
@@ -91,6 +94,70 @@ def test_a_job_finds_what_tune_finds(tmp_path, replayed):
         assert task.answer.candidate == alone.best.candidate
         assert task.answer.sentences == alone.answer
         assert task.expected_gain == alone.expected_gain
+
+
+def test_a_device_measures_first_what_was_best_on_another(tmp_path, replayed):
+    """Two sites by replays of one landscape, whose measurements stand for both GPUs."""
+    here = load_dataset(replayed).to_measurements()
+    there = [replace(each, platform=on_other_gpu(each.platform)) for each in here]
+    with RecordStore(tmp_path / "records.jsonl") as records:
+        records.append([*here, *there])
+    build_dataset([tmp_path / "records.jsonl"], tmp_path / "data", header=HEADER)
+    store = JobStore(str(tmp_path / "jobs.db"))
+    settings = TuneSettings(replay=str(tmp_path / "data"), learn_from="nothing")
+    devices = ("landscape GPU", "other GPU 2")
+    wanted = JobFile(workloads=WORKLOADS[:1], sms=(8,), trials=8, devices=devices, settings=settings)
+    id_ = store.submit(wanted.job())
+    for device in devices:
+        work(store, once=True, device=device)
+    first, second = store.show(id_).tasks
+    assert (first.trials, second.trials) == (8, 8)
+    measured = [latency_s for _, latency_s in list(told(store.place).values())[1]]
+    assert measured[0] == first.answer.latency_s
+    assert second.answer.latency_s <= first.answer.latency_s
+
+
+def on_other_gpu(platform):
+    return replace(platform, device=replace(platform.device, name="other GPU 2"))
+
+
+def test_a_task_for_another_gpu_is_left_to_others_and_not_tried_again(tmp_path, monkeypatch):
+    """The worker does not know its GPU until it has opened it."""
+    asked = []
+
+    def tune(*_, on, **settings):
+        asked.append(on.device)
+        on.kept.device = "NVIDIA H200"
+        _check_device(on, SimpleNamespace(device=SimpleNamespace(name=on.kept.device)))
+        raise CostModelError("The right GPU.")
+
+    monkeypatch.setattr("costmodel.service._work.tune", tune)
+    store, done = JobStore(str(tmp_path / "jobs.db")), []
+    job = JobFile(workloads=WORKLOADS[:1], runner="cuda", devices=("h100", "h200"), sms=(8, 16)).job()
+    id_ = store.submit(job)
+    work(store, engine=NoEngine(), once=True, on_slice=done.append)
+    assert asked == ["h100", "h200", "h200"]
+    assert done[0].reason == "The GPU here must be h100, but it is NVIDIA H200. Run it where there is one."
+    told_of = [(task.state, task.leases, task.deaths, task.error) for task in store.show(id_).tasks]
+    assert told_of == [
+        ("open", 1, 0, ""),
+        ("failed", 1, 0, "The right GPU."),
+        ("open", 0, 0, ""),
+        ("failed", 1, 0, "The right GPU."),
+    ]
+
+
+class NoEngine(Engine):
+    """Nothing is built on it."""
+
+    def _start(self, job):
+        raise NotImplementedError
+
+    def workers(self):
+        return ()
+
+    def close(self):
+        pass
 
 
 @pytest.mark.tvm

@@ -15,8 +15,8 @@ from costmodel.records._workload import Workload
 
 # Some 70 common operators, and a small part of any GPU that tunes.
 _KEPT_BYTES = 4 << 30
-# What kernels of a job wrote is compared when the device is another's. A batch of 16 large products writes more
-# than hosts have to spare.
+# What kernels of a job wrote is compared when the device is another's. A batch of 16 large products writes
+# more than hosts have to spare.
 _HELD_BYTES = 1 << 30
 
 
@@ -112,7 +112,9 @@ class Written:
 
     def _compare(self) -> None:
         while self._held:
-            id_ = next(iter(self._held))  # in order: where nobody knows the right outputs, the first stand for all
+            id_ = next(
+                iter(self._held)
+            )  # in order: where nobody knows the right outputs, the first stand for all
             if not self._data.are_right(self._held.pop(id_)):
                 self._wrong.append(id_)
 
