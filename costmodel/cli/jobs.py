@@ -123,8 +123,14 @@ def submit(
     """
     from msgspec.structs import replace
 
-    given = {"sms": budgets_of(sms) or None, "trials": trials, "runner": runner, "rule": rule, "name": name}
-    given["devices"] = tuple(device) if device else None
+    given = {
+        "sms": budgets_of(sms) or None,
+        "devices": tuple(device or ()) or None,
+        "trials": trials,
+        "runner": runner,
+        "rule": rule,
+        "name": name,
+    }
     wanted = replace(_asked(targets), **{key: value for key, value in given.items() if value is not None})
     job, opened = wanted.job(), _opened(store)
     id_ = opened.submit(job, submitter=submitter, priority=priority)
