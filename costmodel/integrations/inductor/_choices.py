@@ -21,7 +21,7 @@ from costmodel.integrations.inductor._describe import (
     shared_bytes,
 )
 from costmodel.integrations.inductor._fused import TEMPLATE, read_fused, with_blocks
-from costmodel.integrations.inductor._fusion import saved_by_fusing
+from costmodel.integrations.inductor._fusion import is_costly, saved_by_fusing
 from costmodel.integrations.inductor._models import FusedModel, RanksProducts
 from costmodel.integrations.inductor._timings import ProductTimings
 from costmodel.products._product import Kernel, Product
@@ -191,6 +191,19 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
             return iter([configs[i] for i in kept])
 
         return few
+
+    def can_fuse_vertical(self, scheduler: Any, node1: Any, node2: Any, shared_data_score: Any) -> bool:
+        """Tell whether a consumer may be fused; untimed, nothing costly behind a product is.
+
+        Where candidates are timed, Inductor compiles what it would fuse, and leaves it if it runs out of
+        registers.
+        """
+        if not self.plan.keep and node1.is_template():
+            steps = [origin for each in node2.get_nodes() for origin in each.node.get_origins()]
+            if is_costly(steps):
+                count("costly steps not fused behind a product", 1)
+                return False
+        return bool(super().can_fuse_vertical(scheduler, node1, node2, shared_data_score))
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
         left_out = slower_call({each.template.uid for each in choices}, product.dtype)

@@ -1,6 +1,6 @@
 """What follows a product: Inductor fuses it into Triton's kernels, but not into calls of the library."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -11,8 +11,8 @@ aten = torch.ops.aten
 _VIEWS = {aten.view, aten._unsafe_view, aten.reshape, aten.expand, aten.unsqueeze, aten.squeeze}
 _PRODUCTS = {aten.mm, aten.addmm, aten.bmm, aten.baddbmm}
 _MOST_STEPS = 32
-# Functions of many instructions. A kernel that computes them alone takes no longer than a Triton product
-# does for them behind its sums, where few threads have many registers: 1 to 1.9 times as long on an H200.
+# Functions of many instructions. Behind a product's sums, where few threads have many registers, an H200 took
+# 1 to 1.9 times as long for them as in a kernel of their own.
 _COSTLY = {aten.gelu, aten.erf, aten.exp, aten.tanh, aten.sigmoid, aten.silu, aten.softplus, aten.pow}
 # An elementwise kernel of an H200 in a CUDA graph, and what an SM reads and writes in a second: 69 kernels
 # of datasets/inductor-sm-budgets, on 8 to 132 SMs.
@@ -23,9 +23,8 @@ def saved_by_fusing(node: Any, product: Product, sms: int) -> float:
     """Return the seconds that Triton's kernels save by what Inductor fuses into them behind a product.
 
     Behind a call of the library it is a kernel of its own, which starts, and reads and writes the result.
-    Only the start is saved where a function is costly; and nothing unless all that reads the product is
-    elementwise, and ends in other products or the output: what ends in a reduction, such as a norm, is fused
-    into that instead.
+    Nothing is saved where a function is costly, nor unless all that reads the product is elementwise, and
+    ends in other products or the output: what ends in a reduction, such as a norm, is fused into that.
 
     Args:
         node: The product in a graph of PyTorch; what is no node has no followers.
@@ -37,10 +36,15 @@ def saved_by_fusing(node: Any, product: Product, sms: int) -> float:
     ends = [each for each in following if not _is_elementwise(each) and not _is_one_of(each, _VIEWS)]
     if not elementwise or any(each.op != "output" and not _is_one_of(each, _PRODUCTS) for each in ends):
         return 0.0
-    if any(_is_one_of(each, _COSTLY) for each in elementwise):
-        return _START_S
+    if is_costly(elementwise):
+        return 0.0
     results = product.batch * product.m * product.n * RESULT_BYTES[product.dtype]
     return _START_S + 2.0 * results / (_BYTES_PER_S * sms)
+
+
+def is_costly(steps: Iterable[torch.fx.Node]) -> bool:
+    """Tell whether a step takes as long behind a product as in a kernel of its own, or longer."""
+    return any(_is_one_of(each, _COSTLY) for each in steps)
 
 
 def _following(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
