@@ -16,7 +16,7 @@ import pandas as pd
 
 from costmodel.benchmark.entries._product_rules import NvMatmulHeuristics, Rule, origami
 from costmodel.files import write_json
-from costmodel.integrations.inductor._candidates import choose_to_time
+from costmodel.integrations.inductor._candidates import choose_to_time, only_sure
 from costmodel.integrations.inductor._choices import slower_call
 from costmodel.integrations.inductor._models import FITTED, FittedRanking, RanksProducts
 from costmodel.products import Kernel, Product
@@ -112,9 +112,10 @@ def _judge_product(
         kernels = [Kernel(*row) for row in on_part[KERNEL].itertuples(index=False)]
         of_library = [each.backend == "torch" and each.splits == 1 for each in kernels]
         predicted = model.predict_seconds(product, kernels, int(sms), str(on_part.device.iloc[0]))
+        sure_s = only_sure(predicted, of_library, product.dtype, on_part=int(sms) < WHOLE)
         in_order = np.arange(len(kernels), dtype=np.float64)
         chosen = {
-            "ours": choose_to_time(predicted, of_library, 0),
+            "ours": choose_to_time(sure_s, of_library, 0),
             "ours, six timed": choose_to_time(predicted, of_library, KEEP),
             "library": [i for i, each in enumerate(of_library) if each],
             "best on the whole GPU": [int(on_part.position.map(on_whole).to_numpy().argmin())],

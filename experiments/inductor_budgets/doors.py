@@ -1,7 +1,7 @@
-"""The other ways into the plug-in, live: ``install``, training, CUDA graphs of PyTorch, MPS, beside NCCL.
+"""Other ways into the plug-in, live: ``install``, training, PyTorch's CUDA graphs, MPS, beside NCCL; 8 bits.
 
-Each is tried in a process of its own on one block of BERT, checked against PyTorch eager, and timed beside
-what PyTorch compiles by itself; results go to ``OUT/doors.json``.
+Each is tried in a process of its own on one block of BERT (of LLaMA in 8 bits), checked against PyTorch
+eager, and timed beside what PyTorch compiles by itself; results go to ``OUT/doors.json``.
 """
 
 import argparse
@@ -20,6 +20,7 @@ import torch
 from graphs import GpuGraphs
 from networks import bert
 from run import shared_assembler
+from torch.nn import functional
 
 from costmodel.collector.runners._mps import MpsDaemon
 from costmodel.files import write_json
@@ -212,6 +213,46 @@ def nccl() -> Any:
     return found
 
 
+class EightBits(torch.nn.Module):
+    """The gated network of a layer of LLaMA in 8 bits, with a scale for each row as it comes."""
+
+    largest = 448.0  # of float8_e4m3
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.gate_up = torch.randn(2 * hidden, size).to(torch.float8_e4m3fn)
+        self.down = torch.randn(size, hidden).to(torch.float8_e4m3fn)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = self._product(x, self.gate_up).chunk(2, -1)
+        return self._product(functional.silu(gate) * up, self.down)
+
+    def _product(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        n, k = weight.shape
+        scale = x.abs().amax(-1, keepdim=True).float() / self.largest
+        of_weight = torch.full((1, n), k**-0.5, device=x.device)
+        rounded = (x / scale).to(torch.float8_e4m3fn)
+        return torch._scaled_mm(rounded, weight.t(), scale, of_weight, out_dtype=torch.bfloat16)
+
+
+def in_8_bits() -> Any:
+    """Scaled products, compiled on a part and on the whole GPU."""
+    graphs, found = GpuGraphs([PART, WHOLE]), {}
+    with torch.device("cuda"):
+        model, inputs = EightBits(4096, 14336), [torch.randn(64, 4096, dtype=torch.bfloat16)]
+    for sms in graphs.granted:
+        torch._dynamo.reset()
+        ways: dict[str, Any] = {
+            "eager": model,
+            "max-autotune": torch.compile(model, mode=STOCK, dynamic=False),
+        }
+        for keep in (6, 0):
+            ways[f"ours, {keep} timed"] = compile_for(model, sms=sms, keep=keep, dynamic=False).for_sms(sms)
+        with graphs.enter(sms):
+            found[str(sms)] = _timed(graphs, sms, ways, inputs)
+    return found
+
+
 def _block(rows: int = 1) -> tuple[torch.nn.Module, list[torch.Tensor]]:
     network = bert(128, 768, batch=rows)
     return network.module("cuda"), network.inputs("cuda")
@@ -235,6 +276,7 @@ DOORS: dict[str, Callable[[], Any]] = {
     "cuda-graphs": with_cuda_graphs,
     "mps": mps,
     "nccl": nccl,
+    "8-bits": in_8_bits,
 }
 
 if __name__ == "__main__":

@@ -188,6 +188,27 @@ def test_batches_layouts_and_dtypes_are_read() -> None:
     assert read == Product(16, 32, 64, batch=8, dtype="bfloat16", layout="tn")
 
 
+def scaled_inputs(k: int = 768, *more: Any) -> Any:
+    """Of a product in 8 bits with a scale for each row and column, in the order of Inductor."""
+    a = buffer("a", (128, k), (k, 1), torch.float8_e4m3fn)
+    b = buffer("b", (k, 2048), (1, k), torch.float8_e4m3fn)
+    scales = (buffer("x", (128, 1), (1, 1), torch.float32), buffer("y", (1, 2048), (2048, 1), torch.float32))
+    return MMKernelInputs([a, b, *scales, *more], mat1_idx=0, mat2_idx=1, out_dtype=torch.bfloat16)
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_scaled_product_is_read_with_and_without_a_bias() -> None:
+    expected = Product(128, 2048, 768, dtype="float8_e4m3", layout="nt")
+    assert read_product(scaled_inputs(), "scaled_mm") == expected
+    bias = buffer("z", (2048,), (1,), torch.bfloat16)
+    assert read_product(scaled_inputs(768, bias), "scaled_mm") == expected._replace(epilogue="bias")
+
+
+@pytest.mark.usefixtures("graph")
+def test_a_scaled_product_of_a_short_k_is_left_to_inductor() -> None:
+    assert read_product(scaled_inputs(16), "scaled_mm") is None
+
+
 @pytest.mark.usefixtures("graph")
 @pytest.mark.parametrize(("precision", "dtype"), [("highest", "float32"), ("high", "tfloat32")])
 def test_float32_is_what_the_tensor_cores_may_round(precision: str, dtype: str) -> None:
@@ -274,12 +295,12 @@ def test_the_shipped_model_chooses_otherwise_on_few_sms(timings: ProductTimings)
 
 
 @pytest.mark.usefixtures("graph")
-@pytest.mark.parametrize("reason", ["device cpu", "scaled_mm of unknown sizes or types", "one candidate"])
+@pytest.mark.parametrize("reason", ["device cpu", "int_mm of unknown sizes or types", "one candidate"])
 def test_what_is_not_known_is_left_to_inductor(reason: str, timings: ProductTimings) -> None:
     before = report().get(f"left to Inductor: {reason}", 0)
     inputs = inputs_of(device="cpu") if reason == "device cpu" else inputs_of()
     given = candidates(inputs) if reason != "one candidate" else {aten_mm.uid: iter([plain(aten_mm, inputs)])}
-    operator = "scaled_mm" if "scaled" in reason else "mm"
+    operator = "int_mm" if "int_mm" in reason else "mm"
     expected = [each for key in given.copy() for each in list(given[key])]
     again = candidates(inputs) if reason != "one candidate" else {aten_mm.uid: iter([plain(aten_mm, inputs)])}
     kept = chosen(SmPlan(part(32), 1, Fixed({}), timings), inputs, operator, again)

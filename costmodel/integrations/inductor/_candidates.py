@@ -30,6 +30,14 @@ _SMALLEST = 16  # side of a block that Tensor Cores work on
 _WIDENED = ("triton::mm", "triton::bmm")
 _BLOCKS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "num_stages", "num_warps")
 
+# On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
+# fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
+_UNSURE = ("float32",)
+# How many times as long PyTorch's call must be expected to take before another kernel is taken untimed, on
+# a part and on all SMs. Of products held out, 14 % of the choices on all SMs were over 2 % slower than that
+# call without a margin and 5 % are with it, at the same mean; on parts 8 and 6 % (inductor_budgets/sure.py).
+_SURE_ON_PART, _SURE_ON_ALL = 1.05, 1.1
+
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -91,6 +99,19 @@ def choose_to_time(seconds: FloatArray, of_library: Sequence[bool], keep: int) -
     others = [i for i in order if not of_library[i]]
     chosen = {*called, *others[: max(0, keep - len(called))]}
     return [i for i in order if i in chosen]
+
+
+def only_sure(seconds: FloatArray, of_library: Sequence[bool], dtype: str, *, on_part: bool) -> FloatArray:
+    """Return latencies to take one candidate by, untimed: the library's call, or what is surely faster.
+
+    Args:
+        seconds: Predicted latency of each candidate.
+        of_library: Whether each is a call of the library.
+        dtype: Of the product.
+        on_part: Whether it runs on fewer SMs than there are.
+    """
+    margin = np.nan if dtype in _UNSURE else _SURE_ON_PART if on_part else _SURE_ON_ALL
+    return np.where(of_library, seconds, seconds * margin)
 
 
 def even_out(timings: Mapping[_Key, float]) -> dict[_Key, float]:

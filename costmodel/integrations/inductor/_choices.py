@@ -12,7 +12,13 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.virtualized import V
 
 from costmodel.arrays import FloatArray
-from costmodel.integrations.inductor._candidates import choose_to_time, even_out, more_choices, with_options
+from costmodel.integrations.inductor._candidates import (
+    choose_to_time,
+    even_out,
+    more_choices,
+    only_sure,
+    with_options,
+)
 from costmodel.integrations.inductor._describe import (
     as_kernel,
     read_choice,
@@ -29,15 +35,8 @@ from costmodel.records._platform import Platform
 
 _RULES = 4  # rises when plans choose or time otherwise: code that was cached before is not theirs
 _PERSISTENT = ("persistent", "tma")
-# On CUDA cores the first choice took 1.4 to 2 times as long as PyTorch's call, which was the best or within a
-# fifth of it (four products on 8 to 132 SMs of an H200), so that nothing else is taken untimed.
-_UNSURE = ("float32",)
 # Of each group. A depthwise convolution took 26 us by the library, and by Inductor's template 8,480 at least.
 _LEAST_CHANNELS = 16
-# How many times as long PyTorch's call must be expected to take before another kernel is taken untimed, on
-# a part and on all SMs. Of products held out, 14 % of the choices on all SMs were over 2 % slower than that
-# call without a margin and 5 % are with it, at the same mean; on parts 8 and 6 % (inductor_budgets/sure.py).
-_SURE_ON_PART, _SURE_ON_ALL = 1.05, 1.1
 _BLOCKS = 3  # of an elementwise or reduction kernel that are timed, where anything is
 _RESERVED_BYTES = 1024  # of an SM's shared memory, in each block
 
@@ -87,7 +86,8 @@ class SmPlan:
         extra_s = np.where([each.backend == "torch" for each in kernels], saved_s, 0.0)
         seconds = self._predicted(product, kernels) + extra_s
         if not self.keep:
-            seconds = np.where(of_library, seconds, seconds * self._sure_margin(product))
+            on_part = self.sms < self.platform.device.sms
+            seconds = only_sure(seconds, of_library, product.dtype, on_part=on_part)
         chosen = choose_to_time(seconds, of_library, self.keep)
         if len(chosen) == 1:
             return chosen
@@ -97,12 +97,6 @@ class SmPlan:
             alike = even_out({i: known[kernels[i]] + float(extra_s[i]) for i in chosen})
             return [min(alike, key=alike.__getitem__)]
         return chosen
-
-    def _sure_margin(self, product: Product) -> float:
-        """How many times as long PyTorch's call must be expected to take; nan: nothing else is taken."""
-        if product.dtype in _UNSURE:
-            return np.nan
-        return _SURE_ON_PART if self.sms < self.platform.device.sms else _SURE_ON_ALL
 
     def choose_blocks(self, source: str) -> str:
         """Return the code of a kernel that Inductor wrote with blocks of ours, or as it is.

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from torch._inductor.kernel_inputs import KernelInputs
     from torch._inductor.kernel_template_choice import KernelTemplateChoice
 
-# Operators whose inputs end in two matrices, and what they add to the product.
-_EPILOGUES = {"mm": "", "bmm": "", "addmm": "bias", "baddbmm": "bias"}
+# Operators that multiply two of their inputs, and what they add to the product.
+_EPILOGUES = {"mm": "", "bmm": "", "addmm": "bias", "baddbmm": "bias", "scaled_mm": ""}
+_SCALED, _INPUTS_OF_SCALED = "scaled_mm", 4  # and a bias
+_LEAST_K_OF_BYTES = 32  # Tensor Cores sum over as many at once
 _DTYPES = {
     torch.float16: "float16",
     torch.bfloat16: "bfloat16",
@@ -35,24 +37,27 @@ def read_product(inputs: "KernelInputs", operator: str) -> Product | None:
     """Return the product that candidates compute; None unless its shapes are numbers and its dtype is known.
 
     Args:
-        inputs: Of the operator.
+        inputs: Of the operator. Scales of rows or of all of a matrix are not told apart.
         operator: Inductor's name for it, such as ``addmm``.
     """
-    if operator not in _EPILOGUES or inputs.dtype() not in _DTYPES:
+    if operator not in _EPILOGUES:
         return None
-    *_, sizes_a, sizes_b = inputs.shapes_symbolic()
-    *_, strides_a, strides_b = inputs.strides_symbolic()
-    if not all(_is_number(each) for each in (*sizes_a, *sizes_b, *strides_a, *strides_b)):
+    a, b = inputs.mat1mat2()
+    sizes = (*a.get_size(), *b.get_size(), *a.get_stride(), *b.get_stride())
+    if not {a.get_dtype(), b.get_dtype()} <= _DTYPES.keys() or not all(map(_is_number, sizes)):
         return None
-    *batch, m, k = map(int, sizes_a)
+    *batch, m, k = map(int, a.get_size())
+    if operator == _SCALED and k < _LEAST_K_OF_BYTES:
+        return None
+    has_bias = operator == _SCALED and len(inputs.nodes()) > _INPUTS_OF_SCALED
     return Product(
         m,
-        int(sizes_b[-1]),
+        int(b.get_size()[-1]),
         k,
         batch=batch[0] if batch else 1,
-        dtype=_name_of_dtype(inputs.dtype(-1)),
-        layout=_order(strides_a) + _order(strides_b),
-        epilogue=_EPILOGUES[operator],
+        dtype=_name_of_dtype(b.get_dtype()),
+        layout=_order(a.get_stride()) + _order(b.get_stride()),
+        epilogue="bias" if has_bias else _EPILOGUES[operator],
     )
 
 

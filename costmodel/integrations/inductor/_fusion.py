@@ -9,7 +9,7 @@ from costmodel.products._product import RESULT_BYTES, Product
 
 aten = torch.ops.aten
 _VIEWS = {aten.view, aten._unsafe_view, aten.reshape, aten.expand, aten.unsqueeze, aten.squeeze}
-_PRODUCTS = {aten.mm, aten.addmm, aten.bmm, aten.baddbmm}
+_PRODUCTS = {aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten._scaled_mm}
 _MOST_STEPS = 32
 # Functions of many instructions. Behind a product's sums, where few threads have many registers, an H200 took
 # 1 to 1.9 times as long for them as in a kernel of their own.
