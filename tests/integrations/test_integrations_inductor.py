@@ -436,6 +436,8 @@ def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) 
     made = plan.choose_blocks(SUM)
     assert made.count("triton.Config(") == 1
     assert plan.choose_blocks(made) == made
+    timed = SmPlan(part(32), 6, Fixed({}), timings, False, shipped_blocks())
+    assert timed.choose_blocks(SUM).count("triton.Config(") == 3
     without = SmPlan(part(32), 6, Fixed({}), timings)
     elsewhere = replace_fields(part(32), device=replace_fields(H100, name="NVIDIA L4"))
     other = SmPlan(elsewhere, 6, Fixed({}), timings, False, shipped_blocks())
@@ -786,15 +788,18 @@ def test_triton_saves_what_it_fuses_behind_a_product_if_that_is_elementwise() ->
     assert saved_by_fusing(None, sizes, 32) == 0
 
 
-def test_untimed_nothing_costly_is_fused_behind_a_product(timings: ProductTimings) -> None:
+def test_untimed_nothing_costly_is_fused_with_a_product(timings: ProductTimings) -> None:
     product = SimpleNamespace(is_template=lambda: True)
 
     def fuses(keep: int, function: Any, operator: Any) -> bool:
         origins = traced(function, torch.ones(4, 8), operator=operator)
         made = SimpleNamespace(node=SimpleNamespace(get_origins=lambda: origins))
-        consumer = SimpleNamespace(get_nodes=lambda: [made])
+        other = SimpleNamespace(get_nodes=lambda: [made], is_template=lambda: False)
         choices = SmChoices(SmPlan(part(32), keep, Fixed({}), timings))
-        return choices.can_fuse_vertical(None, product, consumer, 1)
+        pairs = (product, other), (other, product)
+        behind, before = (choices.can_fuse_vertical(None, *each, 1) for each in pairs)
+        assert behind == before
+        return behind
 
     assert fuses(0, torch.relu, torch.ops.aten.relu.default)
     assert not fuses(0, torch.erf, torch.ops.aten.erf.default)

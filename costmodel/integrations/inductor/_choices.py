@@ -187,15 +187,16 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return few
 
     def can_fuse_vertical(self, scheduler: Any, node1: Any, node2: Any, shared_data_score: Any) -> bool:
-        """Tell whether a consumer may be fused; untimed, nothing costly behind a product is.
+        """Tell whether a kernel may be fused with its consumer: untimed, nothing costly is with a product.
 
         Where candidates are timed, Inductor compiles what it would fuse, and leaves it if it runs out of
         registers.
         """
-        if not self.plan.keep and node1.is_template():
-            steps = [origin for each in node2.get_nodes() for origin in each.node.get_origins()]
+        product, other = (node1, node2) if node1.is_template() else (node2, node1)
+        if not self.plan.keep and product.is_template():
+            steps = (origin for each in other.get_nodes() for origin in each.node.get_origins())
             if is_costly(steps):
-                count("costly steps not fused behind a product", 1)
+                count("costly steps not fused with a product", 1)
                 return False
         return bool(super().can_fuse_vertical(scheduler, node1, node2, shared_data_score))
 
