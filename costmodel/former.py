@@ -54,10 +54,11 @@ def answer_former(module: str, otherwise: Callable[[str], Any]) -> Callable[[str
         if place is None:
             return otherwise(name)
         package, _, now = place.rpartition(".")
-        # Loaded first: what it loads may change filters, and then Python, which asks twice, shows both.
         value = getattr(import_module(package), now)
-        message = f"{module}.{name} goes in 0.5: write from {package} import {now}."
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        # ``from package import name`` asks twice: first the machinery of imports, whether it is a module.
+        if sys._getframe(1).f_globals.get("__name__") != "importlib._bootstrap":
+            message = f"{module}.{name} goes in 0.5: write from {package} import {now}."
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
         return value
 
     return answer

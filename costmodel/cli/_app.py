@@ -164,7 +164,7 @@ def _root(
 
     Examples:
     - `costmodel tune matmul-m16-n1024-k1024 --sms 32` replays recorded measurements: no GPU is needed.
-    - `costmodel kernels check my_kernel.py --device H100` orders the configs of a program's Triton kernels.
+    - `costmodel kernels check my_kernel.py --device H200` orders the configs of a program's Triton kernels.
     - `costmodel plan trace.json.gz --what-if graphs` tells what a change of a recorded model would bring.
     """
     fit_console()

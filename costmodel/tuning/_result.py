@@ -1,5 +1,7 @@
 """The result of ``tune``."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,6 +24,33 @@ from costmodel.tuning._page import (
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class _FormerTable(tuple[Trial, ...]):
+    """Trials, which answer as the table that they were in 0.3, too, with a warning, until 0.5."""
+
+    to_frame: "Callable[[], pd.DataFrame]"
+
+    @classmethod
+    def of(cls, trials: tuple[Trial, ...], to_frame: "Callable[[], pd.DataFrame]") -> "_FormerTable":
+        found = cls(trials)
+        found.to_frame = to_frame
+        return found
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._table()[key] if isinstance(key, str | list) else super().__getitem__(key)
+
+    def __getattr__(self, name: str) -> Any:
+        from pandas import DataFrame
+
+        if name.startswith("_") or not hasattr(DataFrame, name):
+            raise AttributeError(f"trials are a tuple, without {name}: to_frame() of the result is a table.")
+        return getattr(self._table(), name)
+
+    def _table(self) -> "pd.DataFrame":
+        message = "The table of a result's trials is now result.to_frame(); trials are a tuple from 0.5 on."
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return self.to_frame()
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +89,7 @@ class TuneResult(Findings):
     @property
     def trials(self) -> tuple[Trial, ...]:
         """All trials, in the order of measurement."""
-        return self.search.trials
+        return _FormerTable.of(self.search.trials, self.to_frame)
 
     @property
     def service(self) -> NoReturn:

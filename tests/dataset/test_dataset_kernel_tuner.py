@@ -257,6 +257,12 @@ def test_a_problem_size_that_a_cache_does_not_say_is_given(tmp_path: Path) -> No
     path = write_cache(tmp_path / "a.json", silent)
     with pytest.raises(CostModelError, match=r"Give `--problem-size 4096,4096`"):
         read_source(path)
+    for sizes in ("callable", ["n * 2", 16]):  # as Kernel Tuner writes a function, and expressions
+        of_parameters = write_cache(tmp_path / "b.json", {**silent, "problem_size": sizes})
+        with pytest.raises(CostModelError, match=r"in numbers, but says .*`--problem-size 4096,4096`"):
+            read_source(of_parameters)
+        given = read_source(of_parameters, ReadOptions(problem_size=(4096, 2048)))
+        assert next(iter(given.measurements)).candidate == said
     given = read_source(path, ReadOptions(problem_size=(4096, 2048)))
     assert next(iter(given.measurements)).candidate == said
     (tmp_path / "a.json.platform.toml").write_text(f"problem_size = [4096, 2048]\n{PLATFORM}")
@@ -268,7 +274,7 @@ def test_a_problem_size_that_a_cache_does_not_say_is_given(tmp_path: Path) -> No
     [
         ({"problem_size": [0]}, "problem_size"),
         ({"problem_size": [1, 2, 3, 4]}, "problem_size"),
-        ({"problem_size": "4096"}, "problem_size"),
+        ({"problem_size": {"x": 1}}, "problem_size"),
         ({"tune_params_keys": ["block"]}, "name of tune_params_keys"),
         ({"kernel_name": None}, "kernel_name"),
         ({"cache": []}, "cache"),

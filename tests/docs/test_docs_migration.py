@@ -58,6 +58,13 @@ def test_a_former_import_warns_and_gives_what_the_new_one_gives(before: str, now
         assert current in import_module(package).__all__
 
 
+@pytest.mark.parametrize("before", [before for before, _ in IMPORTS])
+def test_a_former_import_warns_once_a_name(before: str) -> None:
+    with pytest.warns(DeprecationWarning, match="write from") as seen:
+        exec(before, {})
+    assert len(seen) == len(names(before))
+
+
 def test_every_module_and_name_that_moved_is_in_the_table() -> None:
     told = {place for before, _ in IMPORTS for place in names(before)}
     assert {module for module, _ in told} == {"costmodel", *former.MOVED_MODULES}

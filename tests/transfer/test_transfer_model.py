@@ -378,6 +378,10 @@ def test_the_former_name_of_the_models_order_still_reads(model, data) -> None:
     with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
         several = found[["sms", "score"]]
     assert several.equals(found[["sms", "rank_score"]])
+    with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
+        assert found.sort_values("score").equals(found.sort_values("rank_score"))
+    with pytest.warns(DeprecationWarning, match='now called "rank_score"'):
+        assert found.score.equals(found["rank_score"])
     with pytest.raises(KeyError):
         found["misspelt"]
 

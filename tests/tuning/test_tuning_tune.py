@@ -52,6 +52,14 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     assert len(result.trials) == 40
     assert result.to_frame()["latency_s"].min() == result.best.latency_s[0]
     assert set(result.to_frame()["outcome"]) >= {"ok"}
+    for former in (
+        lambda: result.trials[["trial", "latency_s"]],
+        lambda: result.trials.sort_values("trial")[["trial", "latency_s"]],
+    ):
+        with pytest.warns(DeprecationWarning, match=r"now result\.to_frame\(\)"):
+            assert former().equals(result.to_frame()[["trial", "latency_s"]])
+    with pytest.raises(AttributeError, match="without misspelt"):
+        _ = result.trials.misspelt
     assert "8 SMs of landscape GPU" in result.answer[0]
     assert result.free_sms is None
 

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 
@@ -23,7 +23,6 @@ from costmodel.dataset.sources._base import (
     InputFile,
     MeasuredOn,
     PlatformFile,
-    ProblemSize,
     ReadOptions,
     Size,
     add_software,
@@ -294,7 +293,9 @@ class _Cache(msgspec.Struct):
     kernel_name: str
     tune_params_keys: list[str]
     tune_params: dict[str, list[int | float | str | bool]]
-    problem_size: ProblemSize | Size | None = None
+    problem_size: (
+        Size | str | Annotated[tuple[Size | str, ...], msgspec.Meta(min_length=1, max_length=3)] | None
+    ) = None
 
 
 class _OwnCache(msgspec.Struct):
@@ -386,14 +387,20 @@ def _problem_size(
 ) -> tuple[int, ...]:
     """Return the sizes that the cache says, or else its platform file, or else the options.
 
+    Kernel Tuner writes "callable" for a function, and expressions of the parameters as they are.
+
     Raises:
         CostModelError: Nothing says them.
     """
-    said = (cache.problem_size,) if isinstance(cache.problem_size, int) else cache.problem_size
-    sizes = said or (found.problem_size if found else ()) or options.problem_size
+    said = cache.problem_size
+    each = () if said is None else said if isinstance(said, tuple) else (said,)
+    known = tuple(size for size in each if isinstance(size, int))
+    sizes = known if len(known) == len(each) else ()
+    sizes = sizes or (found.problem_size if found else ()) or options.problem_size
     if not sizes:
+        got = f"says {said!r}" if each else "does not"
         raise CostModelError(
-            f"{path} must contain its problem_size, but does not. Give `--problem-size 4096,4096`, x first, "
-            f"or write `problem_size = [4096, 4096]` into {path.name}{SUFFIX} next to it."
+            f"{path} must contain its problem_size in numbers, but {got}. Give `--problem-size 4096,4096`, x "
+            f"first, or write `problem_size = [4096, 4096]` into {path.name}{SUFFIX} next to it."
         )
     return sizes

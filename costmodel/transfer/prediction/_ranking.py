@@ -138,13 +138,26 @@ class RankedKernels(pd.DataFrame):
         return RankedKernels
 
     def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(self._called_now(key))
+
+    @property
+    def score(self) -> pd.Series:
+        """The column ``rank_score``."""
+        return self["score"]
+
+    def sort_values(self, by: Any, *args: Any, **kwargs: Any) -> Any:
+        """Sort, also by the former name."""
+        return super().sort_values(self._called_now(by), *args, **kwargs)
+
+    def _called_now(self, key: Any) -> Any:
+        """A name of a column, or a list of them, as columns are called now."""
         keys = key if isinstance(key, list) else [key]
-        if "score" not in self.columns and any(_is_former(each) for each in keys):
-            message = 'The column "score" of a ranking is now called "rank_score".'
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-            now = ["rank_score" if _is_former(each) else each for each in keys]
-            key = now if isinstance(key, list) else now[0]
-        return super().__getitem__(key)
+        if "score" in self.columns or not any(_is_former(each) for each in keys):
+            return key
+        message = 'The column "score" of a ranking is now called "rank_score".'
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        now = ["rank_score" if _is_former(each) else each for each in keys]
+        return now if isinstance(key, list) else now[0]
 
 
 def _is_former(key: Any) -> bool:
