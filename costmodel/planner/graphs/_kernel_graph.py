@@ -220,15 +220,16 @@ class KernelGraph:
     @cached_property
     def kernel_kinds(self) -> NDArray[np.int8]:
         """``(n,)`` ``KernelKind`` of each kernel, and of what else has its name."""
-        return np.array([each.kind for each in self._classes], dtype=np.int8)[self.name_ids]
+        return np.array([each.kind for each in self.known_classes], dtype=np.int8)[self.name_ids]
 
     @cached_property
     def precisions(self) -> NDArray[np.int8]:
         """``(n,)`` ``Precision`` of each kernel."""
-        return np.array([each.precision for each in self._classes], dtype=np.int8)[self.name_ids]
+        return np.array([each.precision for each in self.known_classes], dtype=np.int8)[self.name_ids]
 
     @cached_property
-    def _classes(self) -> tuple[KernelClass, ...]:
+    def known_classes(self) -> tuple[KernelClass, ...]:
+        """What kernels of each name are: as the graph says, or told by the names."""
         return self.classes or tuple(class_of_name(name) for name in self.names)
 
     def name(self, task: int) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
+from costmodel.planner.graphs._trace_tasks import ATTENTION_IN_PARTS
 from costmodel.planner.whatif._kernel_time import START_S, find_products
 from costmodel.planner.whatif._transform import (
     REMOVED,
@@ -122,7 +123,8 @@ def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
     """Fuse matching kernels that follow each other on a stream.
 
     The fused kernel takes as long as the longest of them; if matrix products are among them, as long as the
-    products together, because fused attention computes both of its products. A chain ends where a kernel
+    products together, because fused attention computes both of its products; else it is like that longest
+    one. A chain ends where a kernel
     waits for something other than its stream and its launch, or where something else waits for it. Only the
     first launch of a chain remains. The host work from there to the last launch is removed, unless it
     launches something else in between.
@@ -141,15 +143,55 @@ def fuse(graph: KernelGraph, *patterns: str, scope: str = "") -> KernelGraph:
             f"{[each for each in graph.scopes if each][:5]}: trace the model call by call, not as a CUDA "
             "graph, with torch.profiler.record_function around what is fused."
         )
-    members = match_names(graph, *(patterns or ELEMENTWISE)) & graph.of_kind(TaskKind.KERNEL)
-    members &= in_scope(graph, scope)
-    into = _heads(graph, members)
+    return _fuse_members(graph, match_names(graph, *(patterns or ELEMENTWISE)) & in_scope(graph, scope))
+
+
+def fuse_attention(graph: KernelGraph) -> KernelGraph:
+    """Let attention that PyTorch computes in parts be one kernel, as it is in half precision."""
+    members = in_scope(graph, ATTENTION_IN_PARTS) | _parts_of_attention(graph)
+    return _fuse_members(graph, members) if members.any() else graph
+
+
+# PyTorch's attention in parts scales queries and keys, and looks for rows of minus infinity, as only it does.
+_SCALES, _SAFE_SOFTMAX = ("*unaryfunctor*mulfunctor*",), ("*isneginf*",)
+
+
+def _parts_of_attention(graph: KernelGraph) -> Mask:
+    """``(n,)`` kernels from the first scaling to the second product, where operators have no names."""
+    follower, products = find_followers(graph), find_products(graph)
+    before, linked = np.full(len(graph), -1), np.flatnonzero(follower >= 0)
+    before[follower[linked]] = linked
+    scales, found = match_names(graph, *_SCALES), np.zeros(len(graph), dtype=bool)
+    for middle in np.flatnonzero(
+        match_names(graph, *_SAFE_SOFTMAX) & graph.of_kind(TaskKind.KERNEL)
+    ).tolist():
+        to_second, to_first = _path(middle, follower, products), _path(middle, before, products)
+        if to_second and to_first:
+            to_scaling = _path(to_first[-1], before, scales, count=2)
+            found[[*to_first, middle, *to_second]] = True
+            found[[] if products[to_scaling].any() else to_scaling] = True
+    return found
+
+
+def _path(start: int, neighbour: Positions, ends: Mask, *, count: int = 1) -> list[int]:
+    """Tasks after one, in the direction of neighbours, to the so-manieth of some; none if there are fewer."""
+    found, task = list[int](), start
+    while count and (task := int(neighbour[task])) >= 0:
+        found.append(task)
+        count -= int(ends[task])
+    return [] if count else found
+
+
+def _fuse_members(graph: KernelGraph, members: Mask) -> KernelGraph:
+    into = _heads(graph, members & graph.of_kind(TaskKind.KERNEL))
     longest = np.zeros(len(graph))
     np.maximum.at(longest, into, graph.durations_s)
-    computing = np.bincount(into, graph.durations_s * find_products(graph), minlength=len(graph))
-    return _fused(
-        graph, into, np.where(computing > 0, computing, longest), "its longest, or its products together"
-    )
+    products = find_products(graph)
+    computing = np.bincount(into, graph.durations_s * products, minlength=len(graph))
+    several = np.bincount(into, products, minlength=len(graph))[into] > 1
+    unknown = graph.assuming(blocks=np.where(several, 0, graph.blocks))  # what one kernel of several has
+    durations_s = np.where(computing > 0, computing, longest)
+    return _fused(unknown, into, durations_s, "its longest, or its products together")
 
 
 # What a fused optimiser takes of the work of its parts, as both wait for the memory: Adam reads weights,
@@ -211,8 +253,13 @@ def _fused(graph: KernelGraph, into: Positions, durations: FloatArray, length: s
     hosts = _host_work(graph, into, idle)
     edges = graph.dependencies
     late = (edges.kinds == DependencyKind.LAUNCH) & fused_away[edges.targets]
+    of = _leading(graph, into)
     alone = graph.assuming(
         durations_s=durations,
+        name_ids=graph.name_ids[of],
+        blocks=graph.blocks[of],
+        block_warps=graph.block_warps[of],
+        sm_blocks=graph.sm_blocks[of],
         workload_ids=np.where(np.isin(np.arange(len(graph)), into[fused_away]), 0, graph.workload_ids),
         dependencies=edges.where(~late),
     )
@@ -220,6 +267,15 @@ def _fused(graph: KernelGraph, into: Positions, durations: FloatArray, length: s
         f"{fused_away.sum() + chains:,} kernels became {chains:,} (fused): each takes as long as {length}; "
         f"{idle.sum():,} launches went, and the host's work between them where nothing else is launched."
     )
+
+
+def _leading(graph: KernelGraph, into: Positions) -> Positions:
+    """``(n,)`` the kernel that one made of several is like: its longest product, or else its longest."""
+    order = np.lexsort((-np.arange(len(graph)), graph.durations_s, find_products(graph), into))
+    last = np.flatnonzero(np.diff(into[order], append=-2))
+    found = np.arange(len(graph))
+    found[into[order[last]]] = order[last]
+    return found
 
 
 def _host_work(graph: KernelGraph, into: Positions, idle: Mask) -> Positions:

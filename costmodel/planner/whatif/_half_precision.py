@@ -1,9 +1,10 @@
 """Kernels in half precision: what is left of their time, and what PyTorch then adds or leaves out.
 
-Constants are those of 1,100 kernels of 22 networks on an H100, each beside its counterpart in float16 or
-bfloat16 (datasets/traces and experiments/real_traces/unseen).
+Constants are those of 2,700 kernels of 38 networks on an H100 and an H200, each beside its counterpart in
+float16 or bfloat16 (datasets/traces and experiments/real_traces).
 """
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +13,7 @@ from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_class import KernelClass, KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import DependencyKind, KernelGraph, TaskKind
 from costmodel.planner.graphs._trace_kernels import in_float16
-from costmodel.planner.graphs._trace_tasks import ATTENTION_IN_PARTS
-from costmodel.planner.whatif._fuse import fuse
+from costmodel.planner.whatif._fuse import fuse_attention
 from costmodel.planner.whatif._kernel_time import (
     START_S,
     find_lane_products,
@@ -23,10 +23,12 @@ from costmodel.planner.whatif._kernel_time import (
     raise_to_floor,
 )
 from costmodel.planner.whatif._transform import (
+    AddedKernels,
     Mask,
     check_positive,
     find_followers,
     in_scope,
+    insert_kernels,
     match_names,
 )
 from costmodel.records._workload import Workload
@@ -52,16 +54,26 @@ class _Remains(NamedTuple):
         return np.maximum(remains_s, np.minimum(durations_s, self.least_s))
 
 
-# On CUDA cores, so that they move to Tensor Cores.
-_LANE_PRODUCTS = _Remains(0.061, 3.3e-6, 4e-6)
+# On CUDA cores, so that they move to Tensor Cores, and what each number of the output costs there, which
+# matters where few are added up for it. A tile of the output stands in a kernel's name.
+_LANE_PRODUCTS, _OUTPUT_S = _Remains(0.05, 2.8e-6, 3.8e-6), 0.65e-12
+_TILE = re.compile(r"(?<!\d)(\d{2,3})x(\d{2,3})(?!\d)")
 # Tensor Cores read 16 bytes at a time: rows that are no multiples of 8 numbers gain less.
 _UNALIGNED, _ALIGNED = _Remains(0.26, 3.3e-6, 4e-6), 8
-# In TF32, which has half of float16's rate, of vectors, or of a type that nobody tells.
-_OTHER_PRODUCTS = _Remains(0.5, START_S, 4e-6)
-# Convolutions that stay on CUDA cores although others use TF32 have three channels, and stay slow.
-_OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.7, START_S, 4e-6), ("*conv*", "*fprop*")
+# In TF32, which has half of float16's rate, of vectors, or of a type that nobody tells; cuDNN's convolutions
+# gain less, but not those backwards.
+_OTHER_PRODUCTS = _Remains(0.5, START_S, 3e-6)
+_OTHER_CONVOLUTIONS, _FORWARD_CONVOLUTIONS = _Remains(0.62, START_S, 4e-6), ("*fprop*",)
+# Convolutions that stay on CUDA cores although others use TF32 have three channels, and stay slow. So has the
+# first of a network that begins with it.
+_OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.8, START_S, 4e-6), ("*conv*", "*fprop*")
 # The same to each element, in the order of the memory and in another.
-_STREAMING, _STRIDED = _Remains(0.47, START_S, 3e-6), _Remains(0.87, START_S, 5e-6)
+_STREAMING, _STRIDED = _Remains(0.47, START_S, 3e-6), _Remains(0.9, START_S, 5e-6)
+# cuDNN's kernels from one order of the memory to another.
+_TURNS = ("*nchwtonhwc*", "*nhwctonchw*")
+# cuDNN's batch norms of inference, in place of which PyTorch's run.
+_NORMS_LAST, _NORM_LAST = ("*bn_fw_inf*nhwc*",), _Remains(0.3, START_S, 3.5e-6)
+_NORMS_FIRST, _NORM_FIRST = ("*bn_fw_inf*nchw*",), _Remains(0.8, START_S, 7.5e-6)
 # Sums and norms that fill the GPU; others wait for their few blocks.
 _REDUCING = _Remains(0.8, START_S, 4.4e-6)
 # PyTorch's own convolutions of each channel: those of these sizes become cuDNN's, others gain nothing.
@@ -80,12 +92,13 @@ _HALVED_KINDS = (
 # Optimisers keep their weights in float32: their scope, and their kernels.
 _OPTIMIZER, _OPTIMIZER_KERNELS = "Optimizer.step*", ("multi_tensor_apply", "fused*adam")
 # cuDNN's batch norm of inference becomes three kernels, two of which prepare weights.
-_NORMS, _PREPARES_S = ("bn_fw_inf",), 2 * 1.9e-6
+_NORMS, _OF_NORM, _PREPARES_S = ("bn_fw_inf",), 2, 1.9e-6
 # Convolutions that read channels last and write them first: in half precision a kernel of its own does it.
 _TURNING = ("nhwckrsc_nchw_",)
 # Autocast converts weights, gradients and what layers pass on: kernels for each product, what one takes, and
-# the host's part. Of five networks, which have 1.4 to 2.7 of 2.1 to 4.3 us, and 8 to 30 us.
-_CASTS, _CAST_S, _CAST_OF_HOST_S = 1.8, 3.2e-6, 10e-6
+# the host's part of all. Of five networks, which have 1.4 to 2.7 of 2.1 to 4.3 us, and 14 to 54 us.
+_OF_CAST, _CAST_S, _CASTS_OF_HOST_S = 2, 2.9e-6, 18e-6
+_CONVERSION = "conversion for half precision", KernelClass(KernelKind.STREAMING, Precision.HALF)
 
 
 def half_precision(graph: KernelGraph, products_factor: float | None = None) -> KernelGraph:
@@ -110,26 +123,28 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
         H. Zhu et al., Daydream, USENIX ATC 2020, section 5.1, takes 1/3 for products on older Tensor Cores
         and 1/2 for all else.
     """
-    if in_scope(graph, ATTENTION_IN_PARTS).any():
-        graph = fuse(graph, "*", scope=ATTENTION_IN_PARTS)
+    graph = fuse_attention(graph)
     kernels = graph.of_kind(TaskKind.KERNEL)
     optimizing = kernels & (in_scope(graph, _OPTIMIZER) | match_names(graph, *_OPTIMIZER_KERNELS))
     halved = kernels & ~optimizing & np.isin(graph.precisions, _WIDE)
     halved &= np.isin(graph.kernel_kinds, _HALVED_KINDS)
     durations_s = _in_half(graph, halved, products_factor)
-    added_s = _conversions_s(graph, halved, durations_s)
-    casts = np.where(halved & find_products(graph) & optimizing.any(), _CASTS, 0.0)
+    turning_s = _turning_s(graph, halved, durations_s)
+    norms = halved & match_names(graph, *_NORMS)
+    casts = halved & find_products(graph) & optimizing.any()
     computing = halved & find_lane_products(graph) & ~find_vector_products(graph)
     changed = graph.assuming(
         f"In half precision {computing.sum():,} matrix products on CUDA cores move to Tensor Cores, "
         f"{(halved & ~computing).sum():,} kernels gain by bytes if they are longer than a few us, "
-        f"{(kernels & ~halved).sum():,} others take the same; conversions of layouts and of norms' weights "
-        f"add {added_s.sum() * 1e6:,.1f} us, those of autocast {casts.sum() * _CAST_S * 1e6:,.1f} us.",
-        durations_s=durations_s + added_s + casts * _CAST_S + _of_host_s(graph, casts),
+        f"{(kernels & ~halved).sum():,} others take the same; others convert {(turning_s > 0).sum():,} "
+        f"layouts, weights of {norms.sum():,} norms, and what {casts.sum():,} products of autocast read.",
+        # Kernels on Tensor Cores have blocks of their own, mostly one for each SM: their work goes with SMs.
+        blocks=np.where(computing & (graph.blocks >= graph.sms), 0, graph.blocks),
+        durations_s=durations_s + _of_host_s(graph, casts),
         workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
-        classes=tuple(_halved(each) for each in graph.classes),
+        classes=tuple(_halved(each) for each in graph.known_classes),
     )
-    return raise_to_floor(graph, changed)
+    return _with_conversions(raise_to_floor(graph, changed), turning_s, norms, casts)
 
 
 def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) -> FloatArray:
@@ -138,16 +153,23 @@ def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) ->
     if products_factor is not None:
         moved = unaligned = few_channels = _Remains(check_positive(products_factor, "factor"), START_S)
     kinds, lanes = graph.kernel_kinds, find_lane_products(graph) & ~find_vector_products(graph)
-    of_few_channels = lanes & match_names(graph, *_CONVOLUTIONS) & find_tensor_core_products(graph).any()
+    convolutions = match_names(graph, *_CONVOLUTIONS)
+    of_few_channels = lanes & convolutions
+    of_few_channels &= find_tensor_core_products(graph).any() | _is_first_product(graph)
+    is_unaligned = lanes & _is_unaligned(graph)
     gains_nothing = match_names(graph, *_DEPTHWISE) & ~match_names(graph, *_DEPTHWISE_OF_CUDNN)
     is_small = (graph.blocks > 0) & (graph.blocks < graph.sms)
     durations_s = graph.durations_s.copy()
     for those, remains in (
         (find_products(graph), _OTHER_PRODUCTS),
+        (find_products(graph) & match_names(graph, *_FORWARD_CONVOLUTIONS), _OTHER_CONVOLUTIONS),
         (lanes, moved),
-        (lanes & _is_unaligned(graph), unaligned),
+        (is_unaligned, unaligned),
         (of_few_channels, few_channels),
         (kinds == KernelKind.STREAMING, _STREAMING),
+        (match_names(graph, *_TURNS), _STRIDED),
+        (match_names(graph, *_NORMS_LAST), _NORM_LAST),
+        (match_names(graph, *_NORMS_FIRST), _NORM_FIRST),
         ((kinds == KernelKind.SCATTERED) & match_names(graph, "*elementwise*"), _STRIDED),
         ((kinds == KernelKind.REDUCING) & ~is_small, _REDUCING),
         (gains_nothing, _Remains(1.0)),
@@ -155,7 +177,22 @@ def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) ->
     ):
         chosen = halved & those
         durations_s[chosen] = remains.of(graph.durations_s[chosen])
+    if products_factor is None:
+        durations_s += np.where(halved & lanes & ~(is_unaligned | of_few_channels), _output_s(graph), 0.0)
     return durations_s
+
+
+def _is_first_product(graph: KernelGraph) -> Mask:
+    """``(n,)`` whether a kernel is the first of all products."""
+    products = graph.order[find_products(graph)[graph.order]]
+    return np.isin(np.arange(len(graph)), products[:1])
+
+
+def _output_s(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` seconds for what a product on Tensor Cores writes; 0 where its tile is unknown."""
+    found = [_TILE.search(name) for name in graph.names]
+    tiles = np.array([float(each[1]) * float(each[2]) if each else 0.0 for each in found])
+    return np.asarray(graph.blocks * tiles[graph.name_ids] * _OUTPUT_S)
 
 
 def _is_unaligned(graph: KernelGraph) -> Mask:
@@ -166,23 +203,29 @@ def _is_unaligned(graph: KernelGraph) -> Mask:
     return (np.array(is_product) & np.array(rows).any(axis=1))[graph.workload_ids]
 
 
-def _conversions_s(graph: KernelGraph, halved: Mask, durations_s: FloatArray) -> FloatArray:
-    """``(n,)`` seconds that are added to a kernel for the layout of its output, or for weights of a norm.
+def _turning_s(graph: KernelGraph, halved: Mask, durations_s: FloatArray) -> FloatArray:
+    """``(n,)`` seconds that the layout of a kernel's output takes, which a kernel of its own converts.
 
-    A conversion moves as much as the next kernel, if that does the same to each element.
+    It moves as much as the next kernel, if that does the same to each element.
     """
     follower = find_followers(graph)
     is_moving = np.isin(graph.kernel_kinds, (KernelKind.STREAMING, KernelKind.SCATTERED))
     turning = halved & match_names(graph, *_TURNING) & (follower >= 0) & is_moving[follower]
-    norms = halved & match_names(graph, *_NORMS)
-    return np.asarray(np.where(turning, durations_s[follower], 0.0) + np.where(norms, _PREPARES_S, 0.0))
+    return np.where(turning, durations_s[follower], 0.0)
 
 
-def _of_host_s(graph: KernelGraph, casts: FloatArray) -> FloatArray:
+def _with_conversions(graph: KernelGraph, turning_s: FloatArray, norms: Mask, casts: Mask) -> KernelGraph:
+    """Add kernels for layouts, weights of norms and casts behind those that cause them."""
+    counts = (turning_s > 0) + _OF_NORM * norms + _OF_CAST * casts
+    each_s = np.where(casts, _CAST_S, np.where(norms, _PREPARES_S, turning_s))
+    return insert_kernels(graph, AddedKernels(*_CONVERSION, counts, each_s, np.where(norms, 1, 0)))
+
+
+def _of_host_s(graph: KernelGraph, casts: Mask) -> FloatArray:
     """``(n,)`` seconds of calls for the casts of what they launch."""
     edges = graph.dependencies.where(graph.dependencies.kinds == DependencyKind.LAUNCH)
     counts = np.bincount(edges.sources, casts[edges.targets], minlength=len(graph))
-    return np.asarray(counts * _CAST_OF_HOST_S, dtype=np.float64)
+    return np.asarray(counts * _CASTS_OF_HOST_S, dtype=np.float64)
 
 
 def _halved(kernels: KernelClass) -> KernelClass:

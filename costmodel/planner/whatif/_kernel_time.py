@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from costmodel.arrays import FloatArray
 from costmodel.planner.graphs._kernel_class import KernelKind, Precision
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
-from costmodel.planner.whatif._transform import Mask
+from costmodel.planner.whatif._transform import Mask, match_names
 from costmodel.records._peak_rates import least_latency_s
 from costmodel.records._workload import Workload
 
@@ -27,7 +27,14 @@ _FEW_AT_ONCE = 2
 # What of the work is the memory's, which all SMs share. On CUDA cores and of kinds: with the least error of
 # kernels in nine networks on 64 and 32 SMs (datasets/traces).
 _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.15, 0.45, 0.65
-_SATURATED_OF_KIND = {KernelKind.REDUCING: 0.5, KernelKind.SCATTERED: 0.5, KernelKind.OTHER: 0.8}
+# Convolutions of each channel by PyTorch's own kernels, which move data no more than they compute.
+_COMPUTING, _SATURATED_OF_COMPUTING = ("*conv_depthwise*",), 0.15
+_SATURATED_OF_KIND = {KernelKind.REDUCING: 0.55, KernelKind.SCATTERED: 0.55, KernelKind.OTHER: 0.8}
+# What of the memory's time is left in half precision, which moves half of the bytes by as many instructions.
+_OF_HALF = 0.8
+# Bytes that the memory of an H100, of which the constants are, moves in a cycle of an SM. Of what another
+# device has more, half counts, in logarithms: of sixteen networks on an H200, which has 1.43 times as many.
+_BYTES_A_CYCLE, _COUNTS = 3.352e12 / (132 * 1.98e9), 0.5
 # On Tensor Cores.
 _ON_TENSOR_CORES = (Precision.TF32, Precision.HALF, Precision.NARROW)
 
@@ -79,7 +86,7 @@ def pace_on(
     return np.where(graph.blocks > 0, rounds, had / sms)
 
 
-def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) -> FloatArray:
+def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: FloatArray | float = 1.0) -> FloatArray:
     """Estimate ``(n,)`` what kernels take if SMs take ``pace`` times as long, and memory ``memory``.
 
     The two are the root of the sum of their squares, as they overlap.
@@ -89,7 +96,18 @@ def slow_by_memory(graph: KernelGraph, pace: FloatArray, memory: float = 1.0) ->
     shared = np.where(find_products(graph), of_products, _SATURATED)
     for kind, saturated in _SATURATED_OF_KIND.items():
         shared[graph.kernel_kinds == kind] = saturated
+    shared[match_names(graph, *_COMPUTING)] = _SATURATED_OF_COMPUTING
     return np.asarray(np.hypot(shared * memory, (1 - shared) * pace) / np.hypot(shared, 1 - shared))
+
+
+def _memory_on_part(graph: KernelGraph) -> FloatArray:
+    """``(n,)`` how long the memory's part is beside that of SMs; 1 for float32 on an H100."""
+    halved = (graph.precisions == Precision.HALF) & ~find_products(graph)
+    device, relative = graph.device, 1.0
+    if device is not None and device.bandwidth_gb_s and device.clock_mhz and device.sms:
+        bytes_a_cycle = device.bandwidth_gb_s * 1e9 / (device.sms * device.clock_mhz * 1e6)
+        relative = (_BYTES_A_CYCLE / bytes_a_cycle) ** _COUNTS
+    return np.where(halved, _OF_HALF, 1.0) * relative
 
 
 def estimate_on_part(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int) -> FloatArray:
@@ -97,8 +115,8 @@ def estimate_on_part(graph: KernelGraph, had: NDArray[np.integer[Any]], sms: int
 
     Of a kernel that was recorded on a part of its GPU, the memory has less of the time than on all of it.
     """
-    whole = np.maximum(had, graph.device.sms if graph.device else 0)
-    there, here = (slow_by_memory(graph, pace_on(graph, whole, each)) for each in (sms, had))
+    whole, memory = np.maximum(had, graph.device.sms if graph.device else 0), _memory_on_part(graph)
+    there, here = (slow_by_memory(graph, pace_on(graph, whole, each), memory) for each in (sms, had))
     return there / here
 
 

@@ -1,6 +1,6 @@
 """Common parts of transforms: selecting tasks by name, and making the resulting graph."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from numbers import Real
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.errors import CostModelError, shorten
+from costmodel.planner.graphs._kernel_class import KernelClass
 from costmodel.planner.graphs._kernel_graph import Dependencies, DependencyKind, KernelGraph, TaskKind
 
 Mask = NDArray[np.bool_]
@@ -104,6 +105,52 @@ def select_tasks(graph: KernelGraph, tasks: Positions | Mask, dependencies: Depe
         scope_ids=graph.scope_ids[tasks],
         workload_ids=graph.workload_ids[tasks],
         dependencies=dependencies,
+    )
+
+
+@dataclass(frozen=True)
+class AddedKernels:
+    """Kernels of one name that run behind others. All arrays are ``(n,)``.
+
+    Attributes:
+        name: Their name.
+        kernels: What they are.
+        counts: How many follow a task; 0 for all but kernels.
+        durations_s: Seconds that each of these takes.
+        blocks: Blocks that each of these has; 0 if unknown.
+    """
+
+    name: str
+    kernels: KernelClass
+    counts: Positions
+    durations_s: FloatArray
+    blocks: Positions
+
+
+def insert_kernels(graph: KernelGraph, added: AddedKernels) -> KernelGraph:
+    """Put kernels behind others on their streams, before all that waits for these."""
+    if not added.counts.any():
+        return graph
+    tasks = np.repeat(np.arange(len(graph)), 1 + added.counts)
+    is_new = np.diff(tasks, prepend=-1) == 0
+    number = np.flatnonzero(~is_new)
+    edges = graph.dependencies.where(graph.dependencies.kinds != DependencyKind.ORDER)
+    last = number + added.counts
+    sources = np.where(edges.from_start, number[edges.sources], last[edges.sources])
+    moved = replace(edges, sources=sources, targets=number[edges.targets])
+    order = order_on_resources(graph.resource_ids[tasks], np.where(is_new, 0.0, find_gaps(graph)[tasks]))
+    found = select_tasks(graph, tasks, Dependencies.joined([order, moved]))
+    return replace(
+        found,
+        names=(*graph.names, added.name),
+        classes=(*graph.known_classes, added.kernels),
+        operators=(*graph.operators, "") if graph.operators else (),
+        name_ids=np.where(is_new, len(graph.names), found.name_ids).astype(np.int32),
+        durations_s=np.where(is_new, added.durations_s[tasks], found.durations_s),
+        blocks=np.where(is_new, added.blocks[tasks], found.blocks),
+        block_warps=np.where(is_new, 0, found.block_warps),
+        sm_blocks=np.where(is_new, 0, found.sm_blocks),
+        workload_ids=np.where(is_new, 0, found.workload_ids),
     )
 
 
