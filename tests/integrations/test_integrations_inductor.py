@@ -45,7 +45,7 @@ from costmodel.integrations.inductor._describe import (
     read_product,
     shared_bytes,
 )
-from costmodel.integrations.inductor._fusion import saved_by_fusing
+from costmodel.integrations.inductor._fusion import fusible_steps, saved_by_fusing
 from costmodel.integrations.inductor._install import applied
 from costmodel.integrations.inductor._models import open_ranking, shipped_blocks
 from costmodel.integrations.inductor._timer import NoGraphError, graph_timer
@@ -770,40 +770,53 @@ def test_few_kernels_of_a_convolution_are_kept(
     assert of(6, convolution(groups=32, channels=32)) == []  # which is hundreds of times as fast
 
 
-def test_triton_saves_what_it_fuses_behind_a_product_if_that_is_elementwise() -> None:
+def test_what_follows_a_product_is_fusible_if_it_is_elementwise() -> None:
     x, w = torch.ones(4, 8), torch.ones(8, 8)
-    sizes = Product(4096, 4096, 8, dtype="float16")
-
-    def saved_us(function: Any, which: int = 0) -> float:
-        return saved_by_fusing(traced(function, x, w)[which], sizes, 32) * 1e6
-
-    def followed(x: Any, w: Any) -> Any:
-        return (x @ w).view(2, 2, 8).relu().mul(2).view(4, 8) @ w
-
-    assert saved_us(followed) > 20  # the result goes to memory and back
-    assert saved_us(followed, 1) == 0  # nothing follows
-    assert saved_us(lambda x, w: torch.nn.functional.gelu(x @ w) @ w) == 0  # is no faster behind sums
-    assert saved_us(lambda x, w: torch.nn.functional.layer_norm(x @ w + x, (8,))) == 0
-    assert saved_us(lambda x, w: (x @ w).chunk(2, -1)[0].relu()) == 0
-    assert saved_by_fusing(None, sizes, 32) == 0
+    (first, second) = traced(lambda x, w: (x @ w).view(2, 2, 8).relu().mul(2).view(4, 8) @ w, x, w)
+    assert len(fusible_steps(first)) == 2
+    assert fusible_steps(second) == []  # nothing follows
+    (normed,) = traced(lambda x, w: torch.nn.functional.layer_norm(x @ w + x, (8,)), x, w)
+    assert fusible_steps(normed) == []
+    (cut,) = traced(lambda x, w: (x @ w).chunk(2, -1)[0].relu(), x, w)
+    assert fusible_steps(cut) == []
+    assert fusible_steps(None) == []
 
 
-def test_untimed_nothing_costly_is_fused_with_a_product(timings: ProductTimings) -> None:
+def test_costly_steps_are_faster_in_a_kernel_of_their_own() -> None:
+    relu, gelu = (
+        traced(each, torch.ones(4), operator=operator)
+        for each, operator in (
+            (torch.relu, torch.ops.aten.relu.default),
+            (torch.erf, torch.ops.aten.erf.default),
+        )
+    )
+    many, few = 1500 * 3072, 128 * 3072
+    assert saved_by_fusing(relu, many, 2, 32) > 5e-6  # the result goes to memory and back
+    assert saved_by_fusing(gelu, many, 2, 32) < -5e-6
+    assert saved_by_fusing(gelu, few, 2, 32) > 0  # a start
+    assert saved_by_fusing([], many, 2, 32) == 0
+
+
+def test_nothing_is_fused_with_a_product_that_is_faster_alone(timings: ProductTimings) -> None:
     product = SimpleNamespace(is_template=lambda: True)
 
-    def fuses(keep: int, function: Any, operator: Any) -> bool:
+    def fuses(keep: int, function: Any, operator: Any, *, timed: bool = False, elements: int = 2**22) -> bool:
         origins = traced(function, torch.ones(4, 8), operator=operator)
-        made = SimpleNamespace(node=SimpleNamespace(get_origins=lambda: origins))
-        other = SimpleNamespace(get_nodes=lambda: [made], is_template=lambda: False)
-        choices = SmChoices(SmPlan(part(32), keep, Fixed({}), timings))
+        made = SimpleNamespace(get_origins=lambda: origins, get_numel=lambda: elements)
+        nodes = [SimpleNamespace(node=made)]
+        other = SimpleNamespace(get_nodes=lambda: nodes, is_template=lambda: False)
+        choices = SmChoices(SmPlan(part(32), keep, Fixed({}), timings, times_fusion=timed))
         pairs = (product, other), (other, product)
         behind, before = (choices.can_fuse_vertical(None, *each, 1) for each in pairs)
         assert behind == before
         return behind
 
-    assert fuses(0, torch.relu, torch.ops.aten.relu.default)
-    assert not fuses(0, torch.erf, torch.ops.aten.erf.default)
-    assert fuses(6, torch.erf, torch.ops.aten.erf.default)  # Inductor compiles it, and sees
+    relu, erf = torch.ops.aten.relu.default, torch.ops.aten.erf.default
+    assert fuses(0, torch.relu, relu)
+    assert not fuses(0, torch.erf, erf)
+    assert not fuses(6, torch.erf, erf)
+    assert fuses(0, torch.erf, erf, elements=2**18)
+    assert fuses(6, torch.erf, erf, timed=True)  # Inductor times it
 
 
 def test_a_call_of_the_library_pays_for_what_is_not_fused(timings: ProductTimings) -> None:

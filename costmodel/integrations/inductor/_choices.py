@@ -21,16 +21,17 @@ from costmodel.integrations.inductor._candidates import (
 )
 from costmodel.integrations.inductor._describe import (
     as_kernel,
+    is_number,
     read_choice,
     read_convolution,
     read_product,
     shared_bytes,
 )
 from costmodel.integrations.inductor._fused import TEMPLATE, read_fused, with_blocks
-from costmodel.integrations.inductor._fusion import is_costly, saved_by_fusing
+from costmodel.integrations.inductor._fusion import fusible_steps, saved_by_fusing
 from costmodel.integrations.inductor._models import FusedModel, RanksProducts
 from costmodel.integrations.inductor._timings import ProductTimings
-from costmodel.products._product import Kernel, Product
+from costmodel.products._product import RESULT_BYTES, Kernel, Product
 from costmodel.records._platform import Platform
 
 _RULES = 4  # rises when plans choose or time otherwise: code that was cached before is not theirs
@@ -187,18 +188,28 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         return few
 
     def can_fuse_vertical(self, scheduler: Any, node1: Any, node2: Any, shared_data_score: Any) -> bool:
-        """Tell whether a kernel may be fused with its consumer: untimed, nothing costly is with a product.
+        """Tell whether a kernel may be fused with its consumer: with a product only where that saves time.
 
-        Where candidates are timed, Inductor compiles what it would fuse, and leaves it if it runs out of
-        registers.
+        Where fusion is timed, Inductor sees for itself.
         """
         product, other = (node1, node2) if node1.is_template() else (node2, node1)
-        if not self.plan.keep and product.is_template():
-            steps = (origin for each in other.get_nodes() for origin in each.node.get_origins())
-            if is_costly(steps):
-                count("costly steps not fused with a product", 1)
-                return False
+        is_timed = self.plan.keep and self.plan.times_fusion
+        try:
+            loses = product.is_template() and not is_timed and self._loses(other)
+        except Exception as error:  # noqa: BLE001 (as with products)
+            tell_left(error)
+            loses = False
+        if loses:
+            count("steps not fused with a product", 1)
+            return False
         return bool(super().can_fuse_vertical(scheduler, node1, node2, shared_data_score))
+
+    def _loses(self, kernel: Any) -> bool:
+        """Whether a kernel takes less time by itself than with a product."""
+        computed = [each.node for each in kernel.get_nodes()]
+        sizes = [each.get_numel() for each in computed if is_number(each.get_numel())]
+        steps = [step for each in computed for step in each.get_origins()]
+        return bool(sizes) and saved_by_fusing(steps, int(max(sizes)), 2, self.plan.sms) < 0
 
     def _shortened(self, choices: list[Any], product: Product) -> list[Any]:
         left_out = slower_call({each.template.uid for each in choices}, product.dtype)
@@ -207,7 +218,8 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         kernels = [read_choice(each) for each in choices]
         unknown = [each for each, kernel in zip(choices, kernels, strict=True) if kernel is None]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
-        saved_s = saved_by_fusing(V.graph.current_node, product, self.plan.sms)
+        steps, results = fusible_steps(V.graph.current_node), product.batch * product.m * product.n
+        saved_s = saved_by_fusing(steps, results, RESULT_BYTES[product.dtype], self.plan.sms)
         kept = self.plan.choose(product, [kernel for _, kernel in known], saved_s) if known else []
         count("products", 1)
         count("candidates", len(choices))

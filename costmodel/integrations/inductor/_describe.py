@@ -44,7 +44,7 @@ def read_product(inputs: "KernelInputs", operator: str) -> Product | None:
         return None
     a, b = inputs.mat1mat2()
     sizes = (*a.get_size(), *b.get_size(), *a.get_stride(), *b.get_stride())
-    if not {a.get_dtype(), b.get_dtype()} <= _DTYPES.keys() or not all(map(_is_number, sizes)):
+    if not {a.get_dtype(), b.get_dtype()} <= _DTYPES.keys() or not all(map(is_number, sizes)):
         return None
     *batch, m, k = map(int, a.get_size())
     if operator == _SCALED and k < _LEAST_K_OF_BYTES:
@@ -85,7 +85,7 @@ def read_convolution(node: Any) -> tuple[Product, int] | None:
         return None
     _, weight, made = (each.meta.get("val") for each in (*node.args[:2], node))
     groups, sizes = node.args[8], (*getattr(weight, "shape", ()), *getattr(made, "shape", ()))
-    if not sizes or not all(map(_is_number, sizes)) or made.dtype not in _DTYPES:
+    if not sizes or not all(map(is_number, sizes)) or made.dtype not in _DTYPES:
         return None
     images, channels, *pixels = map(int, made.shape)
     dtype = _name_of_dtype(made.dtype)
@@ -136,5 +136,6 @@ def _order(strides: Any) -> str:
     return "t" if of_column != 1 and of_row == 1 else "n"
 
 
-def _is_number(size: Any) -> bool:
+def is_number(size: Any) -> bool:
+    """Whether a size is known."""
     return isinstance(size, int) or bool(getattr(size, "is_number", False))

@@ -5,46 +5,53 @@ from typing import Any
 
 import torch
 
-from costmodel.products._product import RESULT_BYTES, Product
-
 aten = torch.ops.aten
 _VIEWS = {aten.view, aten._unsafe_view, aten.reshape, aten.expand, aten.unsqueeze, aten.squeeze}
 _PRODUCTS = {aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten._scaled_mm}
 _MOST_STEPS = 32
-# Functions of many instructions. Behind a product's sums, where few threads have many registers, an H200 took
-# 1 to 1.9 times as long for them as in a kernel of their own.
+# Functions of many instructions.
 _COSTLY = {aten.gelu, aten.erf, aten.exp, aten.tanh, aten.sigmoid, aten.silu, aten.softplus, aten.pow}
 # An elementwise kernel of an H200 in a CUDA graph, and what an SM reads and writes in a second: 69 kernels
 # of datasets/inductor-sm-budgets, on 8 to 132 SMs.
 _START_S, _BYTES_PER_S = 1.2e-6, 7e10
+# A costly function of an element on one SM, behind a product's sums / in a kernel of its own: GELU took
+# 160e-12 s there, and 1 to 1.9 times as long behind sums, where few threads have many registers.
+_LOST_S = 0.45 * 160e-12
 
 
-def saved_by_fusing(node: Any, product: Product, sms: int) -> float:
-    """Return the seconds that Triton's kernels save by what Inductor fuses into them behind a product.
+def fusible_steps(node: Any) -> list[torch.fx.Node]:
+    """Return the elementwise steps behind a product that Inductor fuses into Triton's kernels.
 
-    Behind a call of the library it is a kernel of its own, which starts, and reads and writes the result.
-    Nothing is saved where a function is costly, nor unless all that reads the product is elementwise, and
-    ends in other products or the output: what ends in a reduction, such as a norm, is fused into that.
+    There are none unless all that reads the product is elementwise, and ends in other products or the output:
+    what ends in a reduction, such as a norm, is fused into that.
 
     Args:
         node: The product in a graph of PyTorch; what is no node has no followers.
-        product: The product.
-        sms: Granted SMs.
     """
     following = list(_following(node)) if isinstance(node, torch.fx.Node) else []
     elementwise = [each for each in following if _is_elementwise(each)]
     ends = [each for each in following if not _is_elementwise(each) and not _is_one_of(each, _VIEWS)]
-    if not elementwise or any(each.op != "output" and not _is_one_of(each, _PRODUCTS) for each in ends):
-        return 0.0
-    if is_costly(elementwise):
-        return 0.0
-    results = product.batch * product.m * product.n * RESULT_BYTES[product.dtype]
-    return _START_S + 2.0 * results / (_BYTES_PER_S * sms)
+    others = any(each.op != "output" and not _is_one_of(each, _PRODUCTS) for each in ends)
+    return [] if others else elementwise
 
 
-def is_costly(steps: Iterable[torch.fx.Node]) -> bool:
-    """Tell whether a step takes as long behind a product as in a kernel of its own, or longer."""
-    return any(_is_one_of(each, _COSTLY) for each in steps)
+def saved_by_fusing(steps: Iterable[torch.fx.Node], elements: int, element_bytes: int, sms: int) -> float:
+    """Return the seconds that steps save which are fused into a product's kernel; less than 0 if they lose.
+
+    A kernel of their own starts, and reads and writes the result, but computes faster.
+
+    Args:
+        steps: The steps; none save nothing.
+        elements: Of the product's result.
+        element_bytes: Bytes of each.
+        sms: Granted SMs.
+    """
+    steps = list(steps)
+    if not steps:
+        return 0.0
+    if any(_is_one_of(each, _COSTLY) for each in steps):
+        return _START_S - _LOST_S * elements / sms
+    return _START_S + 2.0 * elements * element_bytes / (_BYTES_PER_S * sms)
 
 
 def _following(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
