@@ -34,15 +34,15 @@ RULES = ("ours", "ours, six timed", "library", "best on the whole GPU", "Inducto
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="NVIDIA H100 80GB HBM3", help="where they were measured")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--model", choices=MODELS, default="ours", help="that ranks candidates")
     parser.add_argument("--others", action="store_true", help="choose as Origami and nvMatmulHeuristics do")
     args = parser.parse_args()
     others = {"Origami": origami, "nvMatmulHeuristics": NvMatmulHeuristics()} if args.others else {}
-    table_of_all = read_table()
-    found = judge(table_of_all[table_of_all.device == args.device], MODELS[args.model], others)
-    print(table(found))
+    found = {}
+    for device, measured in read_table().groupby("device", observed=True):
+        found[str(device)] = judge(measured, MODELS[args.model], others)
+        print(f"{device}\n\n{table(found[str(device)])}\n")
     if args.json:
         write_json(args.json, rounded(found))
 
@@ -81,7 +81,6 @@ def judge(table: pd.DataFrame, file: Path, others: Mapping[str, Rule]) -> dict[s
                 scores.setdefault((rule, sms), []).append(value)
     again = table.dropna(subset="again_s")
     return {
-        "device": str(table.device.iloc[0]),
         "products": len(scores[RULES[0], WHOLE]),
         "candidates": len(table) // table.sms.nunique(),
         "score": {
@@ -137,7 +136,7 @@ def table(found: dict[str, Any]) -> str:
         cells = [f"{middle:.2f}; {low:.2f}" for middle, low in of_rule.values()]
         lines.append(f"| {rule} | {' | '.join(cells)} |")
     middle, high = found["repeat_difference"]
-    said = f"{found['products']} products, {found['candidates']} candidates on {found['device']}"
+    said = f"{found['products']} products, {found['candidates']} candidates"
     return "\n".join([*lines, "", f"{said}; A/A {middle:.1%}, 90th percentile {high:.1%}"])
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from costmodel.arrays import FloatArray
+from costmodel.files import write_json
 from costmodel.integrations.inductor._candidates import choose_to_time, only_sure
 from costmodel.integrations.inductor._choices import slower_call
 from costmodel.integrations.inductor._models import FITTED
@@ -32,10 +33,11 @@ sys.path += [
     str(Path(__file__).parent),
 ]
 from choices import KEEP, KERNEL, PRODUCT, WHOLE, read_table
-from kit.results import markdown_table
+from kit.results import markdown_table, rounded
 from study import complete, fit_trees
 
 FOLDS, SEEDS = 8, 5
+RULES = ("ours, nothing timed", f"ours, best of {KEEP}")
 KNOWN, TREES, POWER = 60, 80, 1.0  # trees of the shipped model, and beyond them
 
 
@@ -66,10 +68,14 @@ class Task(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judge", action="store_true")
+    parser.add_argument("--json", type=Path, metavar="FILE")
     args = parser.parse_args()
     tasks = list(read_tasks(read_table()))
     if args.judge:
-        print(judge(tasks))
+        found = judge(tasks)
+        print("\n\n".join(f"{device}\n\n{table(each)}" for device, each in found.items()))
+        if args.json:
+            write_json(args.json, rounded(found))
         return
     shipped, (splits, thresholds, leaves) = first_trees(), complete(fit(tasks))
     joined = {
@@ -126,30 +132,46 @@ def fit(tasks: list[Task], seed: int = 0) -> Any:
     return fit_trees(X, log_ratio, weights, seed, TREES)
 
 
-def judge(tasks: list[Task]) -> str:
-    """Markdown: best / chosen for held-out products by device and SMs, means over seeds.
+def judge(tasks: list[Task]) -> dict[str, Any]:
+    """Return best / chosen for held-out products by device, rule and SMs, means over seeds.
 
-    The median and the tenth percentile over products, of the first choice and the best of six; by how much
-    seeds differ in the tenth percentile of the first choice; the error of latencies.
+    Median and tenth percentile over products, and by how much the latter differs between seeds; of
+    latencies, the median error.
     """
     quantiles: dict[tuple[str, int], list[FloatArray]] = {}
     for seed in range(SEEDS):
-        scores: dict[tuple[str, int], list[tuple[float, float, float]]] = {}
+        scores: dict[tuple[str, int], list[tuple[float, ...]]] = {}
         for task, score in _held_out(tasks, seed):
             scores.setdefault((task.device, task.sms), []).append(score)
         for where, each in scores.items():
-            quantiles.setdefault(where, []).append(np.quantile(each, (0.5, 0.1), axis=0).ravel())
-    rows = []
+            quantiles.setdefault(where, []).append(np.quantile(each, (0.5, 0.1), axis=0))
+    found: dict[str, Any] = {}
     for (device, sms), by_seed in sorted(quantiles.items()):
-        first, six, error, low, low_of_six, _ = np.mean(by_seed, 0)
-        spread = np.ptp(by_seed, 0)[3]
-        cells = (f"{first:.2f}; {low:.2f}", f"{spread:.2f}", f"{six:.2f}; {low_of_six:.2f}", f"{error:.0%}")
-        rows.append([device, str(sms), *cells])
-    return markdown_table(["device", "SMs", "first choice", "seeds", "best of six", "error"], rows)
+        (middle, low), differ = np.mean(by_seed, 0), np.ptp(by_seed, 0)[1]
+        of_device = found.setdefault(device, {"products": 0, "best / chosen": {}, "error": {}})
+        of_device["products"] = max(of_device["products"], len(scores[device, sms]))
+        for i, rule in enumerate(RULES):
+            of_rule = of_device["best / chosen"].setdefault(rule, {})
+            of_rule[str(sms)] = [float(middle[i]), float(low[i]), float(differ[i])]
+        of_device["error"][str(sms)] = float(middle[-1])
+    return found
 
 
-def _held_out(tasks: list[Task], seed: int) -> Iterator[tuple[Task, tuple[float, float, float]]]:
-    """Best / first choice, best / best of six, and the median error, by trees that never saw the weights."""
+def table(found: dict[str, Any]) -> str:
+    """Markdown of what was found on a device."""
+    sms = [*found["error"]]
+    rows = [
+        [rule, *(f"{middle:.2f}; {low:.2f}" for middle, low, _ in of_rule.values())]
+        for rule, of_rule in found["best / chosen"].items()
+    ]
+    differ = max(each[2] for each in found["best / chosen"][RULES[0]].values())
+    said = f"{found['products']} products; seeds differ by {differ:.3f} at most"
+    rows.append(["error of latencies", *(f"{each:.0%}" for each in found["error"].values())])
+    return f"{markdown_table(['choice', *sms], rows)}\n\n{said}"
+
+
+def _held_out(tasks: list[Task], seed: int) -> Iterator[tuple[Task, tuple[float, ...]]]:
+    """Best / chosen by each rule, and the median error, by trees that never saw the weights."""
     import xgboost as xgb
 
     groups = np.random.default_rng(seed).permutation(1 + max(each.group for each in tasks))
@@ -162,8 +184,8 @@ def _held_out(tasks: list[Task], seed: int) -> Iterator[tuple[Task, tuple[float,
             sure_s = only_sure(np.exp(predicted), of_library, task.dtype, on_part=task.sms < WHOLE)
             alone = choose_to_time(sure_s, of_library, 0)
             picked = [alone, choose_to_time(predicted, of_library, KEEP)]
-            first, six = (float(np.exp(task.log_s.min() - task.log_s[each].min())) for each in picked)
-            yield task, (first, six, float(np.median(abs(predicted - task.log_s))))
+            scores = [float(np.exp(task.log_s.min() - task.log_s[each].min())) for each in picked]
+            yield task, (*scores, float(np.median(abs(predicted - task.log_s))))
 
 
 if __name__ == "__main__":
