@@ -220,6 +220,7 @@ class SmChoices(InductorChoices):  # type: ignore[misc]
         known = [(each, kernel) for each, kernel in zip(choices, kernels, strict=True) if kernel is not None]
         steps, results = fusible_steps(V.graph.current_node), product.batch * product.m * product.n
         saved_s = saved_by_fusing(steps, results, RESULT_BYTES[product.dtype], self.plan.sms)
+        saved_s = max(0.0, saved_s)  # what loses is not fused
         kept = self.plan.choose(product, [kernel for _, kernel in known], saved_s) if known else []
         count("products", 1)
         count("candidates", len(choices))
