@@ -53,7 +53,8 @@ def open_study(place: str | None, name: str, *, shared: bool = True) -> optuna.S
         CostModelError: The place is none of these, cannot be opened, or holds a study that was altered.
     """
     try:
-        study = optuna.create_study(storage=_storage(place), study_name=name, load_if_exists=True)
+        storage = _storage(place, shared=shared)
+        study = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
         numbers = [trial.number for trial in study.get_trials(deepcopy=False)]
     except CostModelError:
         raise
@@ -162,14 +163,14 @@ def add_known(study: optuna.Study, space: SearchSpace, config: Config, latency_s
     study.add_trial(trial)
 
 
-def _storage(place: str | None) -> BaseStorage | None:
+def _storage(place: str | None, *, shared: bool) -> BaseStorage | None:
     if place is None:
         return None
     path = Path(place)
     if "://" not in place and path.suffix in _JOURNALS:
         check_place(path, "a study")
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = JournalFileOpenLock(str(path), grace_period=_LOCK_S)
+        lock = (JournalFileOpenLock if shared else _NoLock)(str(path), grace_period=_LOCK_S)
         if exists(path):
             _repair(path, lock)
         return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
@@ -181,6 +182,16 @@ def _storage(place: str | None) -> BaseStorage | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A writer waits for others this long: several workers on a slow disk take a second now and then.
     return _database(text, {"connect_args": {"timeout": 60}})
+
+
+class _NoLock(JournalFileOpenLock):
+    """Of a journal that one process has: one that is killed holds up none that goes on."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        pass
 
 
 def _repair(path: Path, lock: JournalFileOpenLock) -> None:

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -165,6 +166,15 @@ class JobStore:
             )
         with self._changing() as connection:
             connection.execute(update(JOBS).where(JOBS.c.id == id_).values(cancelled_at=self._clock()))
+
+    def study_place(self, lease: Lease) -> str:
+        """Return where the study of a task is: in a database of several machines, else in a journal beside.
+
+        Whoever writes to a SQLite database keeps all others waiting, and a search writes at every trial.
+        """
+        if "://" in self.place:
+            return self.place
+        return str(Path(self.place).with_suffix(".studies") / f"{lease.key}.journal")
 
     def lease(self, *, runner: str | None = None, device: str | None = None) -> Lease | None:
         """Lease the next task to this process; return None if there is none now.

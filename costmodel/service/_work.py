@@ -217,7 +217,7 @@ def _tuned(  # noqa: PLR0913, PLR0917 (what is tuned, with what, and where it is
         search=SearchSettings(
             screened=settings.screened,
             stop_gain=settings.stop_gain,
-            study=store.place,
+            study=store.study_place(lease),
             study_name=lease.key,
             shares_study=False,  # whoever has the lease searches alone
             seed=settings.seed,

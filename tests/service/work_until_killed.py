@@ -1,18 +1,18 @@
 """Kills workers with SIGKILL again and again, and counts what that costs their jobs."""
 
 import random
-import resource
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import optuna
 from fresh_processes import Process
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from postgres import crash, end_connections
 from sqlalchemy.exc import IntegrityError, ProgrammingError
 
@@ -160,6 +160,14 @@ def studies(place: str) -> list[optuna.Study]:
 
     Whoever reads makes no tables, except that of alembic's version, which Optuna makes in any case.
     """
+    if "://" not in place:
+        journals = sorted(Path(place).with_suffix(".studies").glob("*.journal"))
+        storages = [JournalStorage(JournalFileBackend(str(path))) for path in journals]
+        return [
+            optuna.load_study(study_name=study.study_name, storage=each)
+            for each in storages
+            for study in each.get_all_studies()
+        ]
     url = parse_database(place).render_as_string(hide_password=False)
     try:
         storage = optuna.storages.RDBStorage(url, skip_compatibility_check=True, skip_table_creation=True)
@@ -179,15 +187,6 @@ def work_until_lost(place: str) -> None:
     """Do what there is to do, as long as the database answers."""
     with suppress(CostModelError):
         work_once(place)
-
-
-def work_within(place: str, most_bytes: int, out: Connection) -> None:
-    """Work where no file may grow beyond a size, and tell what that came to."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    try:
-        work(JobStore(place), once=True)
-    except CostModelError as error:
-        out.send(str(error))
 
 
 def take_all(place, out):
