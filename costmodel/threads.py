@@ -1,12 +1,13 @@
-"""The threads of this machine, and a second one for calls that release Python's lock.
+"""The threads of this machine, and how Python uses one: beside a second one, or without looking for garbage.
 
-Such are those of NumPy, pandas and Arrow, and access to files.
+The second one is for calls that release Python's lock: those of NumPy, pandas and Arrow, and access to files.
 """
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -65,3 +66,18 @@ def make_ahead(items: Iterable[T]) -> Iterator[T]:
         while (made := item.result()) is not end:
             item = thread.submit(next, coming, end)
             yield made  # type: ignore[misc]
+
+
+@contextmanager
+def collecting_nothing() -> Iterator[None]:
+    """Keep Python from looking for cycles of objects while many are made that have none, in all threads.
+
+    It would look at each of them many times.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

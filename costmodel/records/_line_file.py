@@ -2,10 +2,11 @@
 
 A line is ``{"crc32": "0f1e2d3c", "record": {...}}``, the checksum being that of the record's bytes. What a
 kill or a power cut leaves of a line at the end of the file is a torn tail: readers stop before it, and
-whoever writes next moves it to ``<file>.torn``.
+whoever writes next moves it to ``<file>.torn``, with a warning.
 """
 
 import os
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -312,13 +313,20 @@ def _start_of_last_line(file: BinaryIO) -> int:
 
 
 def _move_tail(path: Path, end: int) -> None:
-    """Append the bytes behind ``end`` to ``<path>.torn``, then cut them off."""
+    """Append the bytes behind ``end`` to ``<path>.torn``, then cut them off, and say so."""
     torn_path = Path(f"{path}.torn")
     with path.open("r+b") as file, torn_path.open("ab") as torn:
         file.seek(end)
-        torn.write(file.read())
+        tail = file.read()
+        torn.write(tail)
         torn.flush()
         os.fsync(torn.fileno())
         sync(torn_path.parent)
         file.truncate(end)
         os.fsync(file.fileno())
+    warnings.warn(
+        f"{path} must end in a whole line, but its last one was cut short: its {len(tail):,} bytes are in "
+        f"{torn_path} now, and what they told will be done again.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

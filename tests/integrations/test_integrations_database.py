@@ -127,6 +127,7 @@ def test_the_best_for_a_budget_or_for_the_nearest(tmp_path: Path) -> None:
     assert database.best_for(row_sums()) is None
 
 
+@pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
 @pytest.mark.parametrize(
     "tail", [b'{"crc32": "00', b'{"crc32":"00000000","record":{}}\n', b"\n", b"\x00" * 9]
 )

@@ -77,6 +77,7 @@ def test_a_record_of_another_target_is_no_answer(tmp_path: Path) -> None:
     assert stock.query(matmul(), cuda(), kind="record") is not None
 
 
+@pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
 def test_a_torn_last_line_leaves_a_readable_database(tmp_path: Path) -> None:
     def ours() -> Any:
         return Database(tmp_path / "a.jsonl", on_h100())

@@ -90,6 +90,7 @@ def test_who_has_the_store_open_measures_again(path: Path) -> None:
     assert list(read_records(path.with_suffix(".forgotten.jsonl"))) == [NEW, again]
 
 
+@pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
 def test_a_torn_tail_is_moved_out_and_nothing_of_it_is_lost(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     assert forget_records(path, config={"tile": 2}).kept == 2

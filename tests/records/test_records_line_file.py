@@ -13,7 +13,10 @@ from costmodel.errors import CostModelError
 from costmodel.records import RecordStore
 from costmodel.records._line_file import SharedLineFile
 
-pytestmark = pytest.mark.white_box
+pytestmark = [
+    pytest.mark.white_box,
+    pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning"),
+]
 
 RECORDS = [json.dumps({"n": i, "text": "x" * 10 * i}).encode() for i in range(5)]
 
@@ -46,6 +49,17 @@ def test_a_line_torn_anywhere_leaves_what_was_before(tmp_path: Path) -> None:
         again = opened(path)
         again.append([b'{"n":9}'])
         assert records_of(again) == [*RECORDS[:kept], b'{"n":9}']
+
+
+def test_a_torn_tail_is_told_once_with_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    opened(path).append(RECORDS)
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.warns(RuntimeWarning, match=r"its \d+ bytes are in .*a\.jsonl\.torn now") as told:
+        again = opened(path)
+        again.append(RECORDS[:1])
+    assert len(told) == 1
+    assert len(records_of(again)) == 5
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from costmodel.errors import CostModelError
 from costmodel.records import Measurement, Outcome, RecordStore, read_records
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
+
 RECORDS = [fake_measurement(tile=tile) for tile in (1, 2, 4)] + [
     fake_measurement(tile=8, outcome=Outcome.LAUNCH_ERROR)
 ]

@@ -338,6 +338,7 @@ def test_a_storage_that_fails_amid_a_search_says_what_is_kept(records, pool, ora
         tune(Breaking(records), ModelSampler(pool, oracle), 3, study=open_study(str(tmp_path / "s.db"), "s"))
 
 
+@pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
 def test_a_search_goes_on_from_a_journal_whose_last_line_is_torn(records, pool, oracle, tmp_path):
     """As a full disk leaves it."""
     place = tmp_path / "s.log"

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from costmodel.kernels.triton._lower import (
 from costmodel.kernels.triton._read import read_kept, read_texts
 from costmodel.kernels.triton._read_cache import ReadCache, ReadEntry, hash_front
 from costmodel.kernels.triton._values import Argument, Array, ReadLaunch
+from costmodel.threads import collecting_nothing
 
 _DIED = Reading(note="Triton's compiler ended its process.")
 _NO_TIME = Reading(note="There was no time left to read it.")
@@ -132,7 +133,7 @@ class ManyReader:
                     yield msgspec.json.encode(job)
 
         try:
-            with _collecting_nothing():
+            with collecting_nothing():
                 lines = run_apart(__name__, [self.workers, self.timeout_s], jobs(), {}, self.timeout_s)
         except OSError as error:
             lines, otherwise = [], Reading(note=describe_failure(error))
@@ -184,18 +185,6 @@ class ManyReader:
             begun = begin_lowering(lowering.source, options, lowering.architecture)
             self._fronts[key] = str(begun.module)
         return self._fronts[key]
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Keep Python from looking for garbage in all of a process while Triton's front end makes objects."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _lower(lowering: Lowering, with_layouts: bool) -> LoweredTexts:

@@ -1,10 +1,8 @@
 """From a trace to a kernel graph whose replay gives the times that were recorded."""
 
-import gc
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +23,7 @@ from costmodel.planner.graphs._trace_files import read_trace
 from costmodel.planner.graphs._trace_links import find_links, keep_believed
 from costmodel.planner.graphs._trace_tasks import Piece, Tasks, list_tasks
 from costmodel.planner.graphs._trace_tracks import sort_onto_tracks
+from costmodel.threads import collecting_nothing
 
 T = TypeVar("T", bound=Hashable)
 
@@ -44,20 +43,8 @@ def read_kineto(path: Path | str, within: str = "") -> RecordedGraph:
     Raises:
         CostModelError: If the file cannot be read, or has no task or no such annotation.
     """
-    with _without_collector():
+    with collecting_nothing():
         return _read(Path(path), within)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the collector of cycles, of which there are none here: it would look at each event many times."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _read(path: Path, within: str) -> RecordedGraph:
