@@ -19,7 +19,7 @@ from costmodel.learners._registry import DEFAULT_LEARNER
 from costmodel.records._candidate import Candidate
 from costmodel.records._device_table import find_among
 from costmodel.records._peak_rates import least_latency_s
-from costmodel.records._platform import Device, part_of
+from costmodel.records._platform import Device, check_sms, part_of
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named
 from costmodel.transfer.prediction._model import Model, load_model
@@ -116,12 +116,7 @@ class Latencies(ABC):
         Raises:
             CostModelError: If the device has fewer SMs.
         """
-        found = self.device.sms if sms is None else sms
-        if not 1 <= found <= self.device.sms:
-            raise CostModelError(
-                f"SMs must be from 1 to the {self.device.sms} of {self.device.name}, but got {found}."
-            )
-        return found
+        return check_sms(self.device, self.device.sms if sms is None else sms)
 
 
 class FirstKnown(Latencies):

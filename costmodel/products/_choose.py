@@ -138,7 +138,7 @@ def _ranked(
 ) -> tuple[Choice, ...]:
     model = shipped_products()
     whole = int(model.sms[model.place_of(device)])
-    granted = whole if sms is None else check_whole("sms", sms, 1)
+    granted = whole if sms is None else check_whole("sms", sms, 1, whole)
     kernels = list_candidates(check_product(product), granted, whole, offered)
     seconds, low, high = model.predict(product, kernels, granted, device)
     order = np.argsort(seconds, kind="stable").tolist()

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_shipped_device
 from costmodel.records._hypothetical import HypotheticalDevice
-from costmodel.records._platform import Device
+from costmodel.records._platform import Device, check_sms
 from costmodel.records._workload import Workload
 
 # An SM, a compute unit or a core of a CPU moves no more bytes a clock to and from its caches.
@@ -48,9 +47,7 @@ def peak_rates(device: Device, sms: int | None = None) -> PeakRates:
         >>> peak_rates(gpu, 100).fp32_tflops
         25.6
     """
-    granted = device.sms if sms is None else sms
-    if not 1 <= granted <= device.sms:
-        raise CostModelError(f"The SMs must be 1 to {device.sms}, all that {device.name} has, but got {sms}.")
+    granted = check_sms(device, device.sms if sms is None else sms)
     tera_clocks = granted * device.clock_mhz * 1e6 / 1e12
     return PeakRates(
         sms=granted,

@@ -134,6 +134,23 @@ def find_target_kind(device: Device) -> TargetKind | None:
     return device.kind if device.kind == "cuda" or device.kind == "cpu" else None  # noqa: PLR1714 (types)
 
 
+def check_sms(device: Device, sms: object, *, remedy: str = "") -> int:
+    """Check that a device has so many SMs; of one with an unknown number, that there may be so many.
+
+    Args:
+        device: The device.
+        sms: Number of SMs (threads on a CPU).
+        remedy: What to do otherwise, for the message.
+
+    Raises:
+        CostModelError: It does not have as many.
+    """
+    try:
+        return check_whole(f"sms of {device.name}", sms, 1, device.sms or MOST_COUNT)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{error} {remedy}".rstrip()) from None
+
+
 def part_of(device: Device, sms: int | None = None) -> Platform:
     """Make the platform of a number of SMs of a device, without software versions.
 
@@ -151,6 +168,6 @@ def part_of(device: Device, sms: int | None = None) -> Platform:
     """
     granted = device.sms
     if sms is not None and sms != device.sms:
-        granted = check_whole(f"sms of {device.name}", sms, 1, device.sms or MOST_COUNT)
+        granted = check_sms(device, sms)
     part: Isolation = "threads" if device.kind == "cpu" else "green_context"
     return Platform(device, "whole" if granted == device.sms else part, granted, granted)

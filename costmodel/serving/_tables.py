@@ -16,7 +16,7 @@ from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import make_folder, write_whole
 from costmodel.reading import is_file, read_bytes, read_json
 from costmodel.records._device_table import find_device
-from costmodel.records._platform import Device
+from costmodel.records._platform import Device, check_sms
 from costmodel.serving._choose import TableRow, choose_rows
 from costmodel.serving._default_rule import Framework
 from costmodel.serving._forms import encode_table, is_table, name_table
@@ -198,7 +198,7 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     check_whole("expert_parallel", expert_parallel, 1)
     gpu = find_device(device)
     if sms is not None:
-        check_whole("sms", sms, 1, gpu.sms)
+        check_sms(gpu, sms)
     served = read_served_model(
         model,
         tensor_parallel=tensor_parallel,

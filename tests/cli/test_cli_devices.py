@@ -69,7 +69,7 @@ def test_devices_of_ones_own(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["show", "A100"], "Error: The device must be one that `costmodel devices list` shows"),
-        (["show", "H200", "--sms", "133"], "Error: The SMs must be 1 to 132"),
+        (["show", "H200", "--sms", "133"], "Error: sms of NVIDIA H200 must be a whole number from 1 to 132"),
         (["list", "--own", "none.toml"], "Error: Cannot read none.toml"),
     ],
 )

@@ -92,8 +92,9 @@ def test_a_graph_that_names_no_gpu_says_whose_kernels_it_gets(tmp_path: Path) ->
 
 WHAT_IFS = [
     "half",
-    "sms=132",
-    "sms=264",
+    "sms=20",
+    "device:T4=sms:132",
+    "device:T4=sms:264",
     "device:T4=H100 SXM",
     "device:T4=L4",
     "device:T4=sms:400+bandwidth:9000",
@@ -116,6 +117,15 @@ def test_no_what_if_beats_the_hardware(tmp_path: Path, dims: list[list[int]], wh
             assert changed.device is not None
             sms = int(changed.sms.max())
             assert kernel_us(changed) * 1e-6 >= least_latency_s(now, changed.device, sms) * (1 - 1e-9)
+
+
+def test_a_gpu_has_no_more_sms_than_it_has(tmp_path: Path) -> None:
+    graph = trace(tmp_path / "trace.json", T4, 100.0, SMALL)
+    (transform,) = parse_what_if("sms=41")
+    with pytest.raises(
+        CostModelError, match=r"sms of Tesla T4 must .* 1 to 40, but got 41\. .*device=sms:41"
+    ):
+        transform(graph)
 
 
 def test_a_kernel_that_does_less_than_its_workload_may_stay_faster(tmp_path: Path) -> None:

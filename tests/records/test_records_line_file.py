@@ -56,10 +56,9 @@ def test_a_torn_tail_is_told_once_with_where_it_is(tmp_path: Path) -> None:
     opened(path).append(RECORDS)
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.warns(RuntimeWarning, match=r"its \d+ bytes are in .*a\.jsonl\.torn now") as told:
-        again = opened(path)
-        again.append(RECORDS[:1])
+        opened(path)
     assert len(told) == 1
-    assert len(records_of(again)) == 5
+    assert len(records_of(opened(path))) == 4
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

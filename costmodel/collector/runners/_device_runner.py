@@ -27,7 +27,7 @@ from costmodel.liveness import HeldFolder
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
 from costmodel.records._measurement import Measurement
-from costmodel.records._platform import Device, Isolation, Platform, TargetKind
+from costmodel.records._platform import Device, Isolation, Platform, TargetKind, check_sms
 from costmodel.records._workload import Workload
 from costmodel.threads import cpu_threads
 from costmodel.version import __version__
@@ -146,12 +146,7 @@ class DeviceRunner(Runner):
         Raises:
             CostModelError: That many cannot be granted here.
         """
-        requested = self.device.sms if sms is None else sms
-        if not 1 <= requested <= self.device.sms:
-            raise CostModelError(
-                f"An SM budget must be from 1 to {self.device.sms} {self._unit} on {self.device.name}, "
-                f"but got {requested}."
-            )
+        requested = check_sms(self.device, self.device.sms if sms is None else sms)
         mechanism = isolation or self.isolation
         if (requested, mechanism) not in self._granted:
             self._granted[requested, mechanism] = self._grant(requested, mechanism)

@@ -25,7 +25,7 @@ from costmodel.planner.whatif._kernel_time import (
 from costmodel.planner.whatif._transform import check_positive, kernels_named
 from costmodel.records._hypothetical import HypotheticalDevice, hypothetical
 from costmodel.records._peak_rates import reached_rates, tensor_flops_with_float32_sums
-from costmodel.records._platform import Device
+from costmodel.records._platform import Device, check_sms
 from costmodel.records._workload import Workload
 from costmodel.transfer.prediction._calls import compare_devices, is_call
 from costmodel.transfer.prediction._lane_products import is_lane_product
@@ -85,6 +85,8 @@ def on_sms(
             invalid.
     """
     check_whole("sms", sms, 1)
+    if graph.device is not None:
+        check_sms(graph.device, sms, remedy=f"For a device with more, use the what-if device=sms:{sms}.")
     if recorded is not None:
         check_whole("recorded", recorded, 1)
     kernels = graph.of_kind(TaskKind.KERNEL) & ~find_collectives(graph)
