@@ -60,7 +60,10 @@ class FileFormat:
 
 _BUILD = "`costmodel dataset build FILE --out FOLDER` makes a dataset of it."
 _PLAN = "`costmodel plan FILE` reads it."
-_TABLE = "`costmodel dataset build FILE --columns map.toml --out FOLDER` reads it with a map of its columns."
+_TABLE = (
+    "With a map of its columns, `costmodel dataset build FILE --columns map.toml --out FOLDER` reads "
+    "measurements, and `costmodel model predict MODEL WORKLOAD FILE --columns map.toml` ranks configs."
+)
 _BEST_ONLY = "`costmodel dataset validate FILE` reads its choices, which have no timings to learn from."
 
 # A file looks like the first that it is of: those that are told by more stand before those told by less.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from costmodel.records._platform import Device
     from costmodel.transfer._store import ModelCard
+    from costmodel.transfer.prediction._candidates import Kernels
     from costmodel.transfer.prediction._model import Model
 
 
@@ -104,13 +105,22 @@ def predict(
         str | None,
         typer.Argument(
             metavar="CANDIDATES",
-            help="Kernels to rank: a dataset, its name, or a `.jsonl` file with one candidate per line. "
-            "Default: "
-            "the shipped dataset or, if it has none of the workload, configs drawn at random.",
+            help="Kernels to rank: a dataset, its name, a `.jsonl` file with one candidate per line, or a "
+            "table of which `--columns` says the columns. Default: the shipped dataset or, if it has none of "
+            "the workload, configs drawn at random.",
             show_default=False,
         ),
     ] = None,
     *,
+    columns: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="TOML file that maps the columns of CANDIDATES, a table in CSV or Parquet, as for `dataset "
+            "build`. Columns of its parameters and sizes are enough.",
+            show_default=False,
+        ),
+    ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
@@ -169,6 +179,7 @@ def predict(
     - `costmodel model predict default matmul-m16-n1024-k1024 --device H200 --sms 32`, after `train`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --device "H100 SXM" --sms 32`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 mine.jsonl --device H200 --top 3`
+    - `costmodel model predict mine.costmodel mine.transpose-m3000 configs.csv --columns map.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --own my-gpu.toml`
     - `costmodel model predict h100.costmodel matmul-m16-n1024-k1024 --sweep sms=64:256:16 --plot out/sms.png`
     - `costmodel model predict calls aiconfigurator.gemm.fp8-m64-n4096-k4096 --device L40S`
@@ -181,7 +192,7 @@ def predict(
     if len(names) > 1 and (own or sweep or measured):
         raise typer.BadParameter("--own, --sweep and --measured are of one GPU: name one --device, or none.")
     if str(file) == _CALLS:
-        if candidates or sms is not None or sweep or plot:
+        if candidates or columns or sms is not None or sweep or plot:
             raise typer.BadParameter(f"{_CALLS} are predicted on whole GPUs: name --device or --own alone.")
         if not names and own is None:
             raise typer.BadParameter(
@@ -195,12 +206,12 @@ def predict(
         return
     if measured:
         raise typer.BadParameter(f"--measured is of library calls: predict {_CALLS}, not a model of kernels.")
-    model = _model_at(file, workload)
+    model, kernels = _model_at(file, workload), _kernels_at(candidates, columns)
     if sweep:
         if sms is not None:
             raise typer.BadParameter("--sweep is over whole devices: name --sms or --sweep, not both.")
         base = read_device(own, one) if own else one
-        _sweep(model, workload, sweep, base, candidates, draw=draw, seed=seed, plot=plot, json=json)
+        _sweep(model, workload, sweep, base, kernels, draw=draw, seed=seed, plot=plot, json=json)
         return
     if plot:
         raise typer.BadParameter("--plot draws a sweep: name one, such as --sweep sms=64:256:16.")
@@ -208,7 +219,7 @@ def predict(
     def ranked(on: "Device | str | None") -> "pd.DataFrame":
         with warnings.catch_warnings():  # the notes say so
             warnings.simplefilter("ignore", UnmeasuredDeviceWarning)
-            return model.predict(workload, sms=sms, device=on, kernels=candidates, n=draw, seed=seed)
+            return model.predict(workload, sms=sms, device=on, kernels=kernels, n=draw, seed=seed)
 
     if len(names) > 1:
         devices = {name: device_named(name, model.metadata.devices) for name in names}
@@ -219,8 +230,8 @@ def predict(
     if workload in model.metadata.workloads:
         print_line(f"The model has learned from measurements of {workload}.")
     _print_ranking(f"{workload} on {platform}: {len(ranking)} kernels", ranking.head(top))
-    kernels = ranking.head(top).to_dict("records")
-    write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": kernels})
+    shown = ranking.head(top).to_dict("records")
+    write_json(json, {"model": model.path, "workload": workload, "platform": platform, "kernels": shown})
 
 
 def _device_names(named: list[str] | None) -> list[str]:
@@ -322,12 +333,23 @@ def _model_at(file: Path, workload: str) -> "Model":
     return pretrained(asked.kind if asked.kind.startswith(("cuda.", "triton.")) else "", asked)
 
 
+def _kernels_at(candidates: str | None, columns: Path | None) -> "Kernels | None":
+    """The kernels to rank: what a table holds, or where they are."""
+    if columns is None:
+        return candidates
+    if candidates is None:
+        raise typer.BadParameter("--columns maps the columns of a table: name it as CANDIDATES.")
+    from costmodel.dataset.importers._table import read_candidates
+
+    return read_candidates(Path(candidates), columns)
+
+
 def _sweep(
     model: "Model",
     workload: str,
     sweeps: list[str],
     device: "Device | str | None",
-    candidates: str | None,
+    kernels: "Kernels | None",
     *,
     draw: int,
     seed: int,
@@ -336,7 +358,7 @@ def _sweep(
 ) -> None:
     from costmodel.transfer.prediction._sweep import sweep_kernels
 
-    found = sweep_kernels(model, workload, sweeps, device=device, kernels=candidates, n=draw, seed=seed)
+    found = sweep_kernels(model, workload, sweeps, device=device, kernels=kernels, n=draw, seed=seed)
     title = f"Best of the kernels of {workload} on {found.device.name}, changed"
     print_sweep(title, found.table, found.names, "90 % interval")
     print_line(f"Note: {found.table['note'].iloc[0]}: no such device was measured.")

@@ -155,6 +155,11 @@ def serve_tables(
     for sentence in found.left_out:
         print_line(sentence)
     print_line(f"Written: {out} (content {found.content[:16]}). {_how_to_use(form, out, found.tables)}")
+    if found.tables and device != found.device:
+        print_line(
+            f"Their names are for a GPU that its driver calls {found.device}. Where "
+            "`torch.cuda.get_device_name()` tells another name, rename them: that is what servers look for."
+        )
     if not found.tables and timings is None:
         print_line(_how_to_know_more(unsure))
     write_json(json, {"content": found.content, "origins": found.origins, "tables": dict(found.tables)})

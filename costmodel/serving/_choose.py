@@ -19,6 +19,7 @@ from costmodel.errors import CostModelError
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 from costmodel.serving._default_rule import Framework, default_row
+from costmodel.serving._forms import PublishedTable, published_tables
 from costmodel.serving._kernel import (
     PARAMETERS,
     ExpertProducts,
@@ -28,7 +29,6 @@ from costmodel.serving._kernel import (
     meets_scales,
     needed_shared_bytes,
 )
-from costmodel.serving._published import PublishedTable, published_tables
 from costmodel.serving._row_model import RowModel, shipped_rows
 
 if TYPE_CHECKING:

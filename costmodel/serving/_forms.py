@@ -1,4 +1,4 @@
-"""Names and contents of table files, as the loaders of frameworks look for them.
+"""Names and contents of table files, as the loaders of frameworks look for them, and the tables that ship.
 
 Sources: ``get_config_file_name`` and ``get_moe_configs`` of vLLM (``fused_moe.py``) and SGLang 0.5.23
 (``fused_moe_triton_config.py``), and ``get_w8a8_block_fp8_configs`` of both. All take the row of the nearest
@@ -6,11 +6,16 @@ number of tokens.
 
 FlashInfer's tactics are numbers that mean nothing outside of the build that listed them, Helion's tables are
 of kernels of its users, and Megatron's are recorded from runs: none can be told in advance.
+
+No latency is known of the tables that vLLM 0.33.0 and SGLang 0.5.23 ship (Apache-2.0): each row was the
+fastest of a sweep that nobody published.
 """
 
 import json
+import lzma
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_args
 
@@ -149,3 +154,36 @@ def _kernel_of(path: Path) -> tuple[Kernel, str]:
 def _block(text: str) -> BlockShape:
     rows, columns = (int(part) for part in text.split(","))
     return rows, columns
+
+
+_FILE = Path(__file__).with_name("published.jsonl.xz")
+
+
+class PublishedTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table that a framework ships.
+
+    Attributes:
+        framework: Which.
+        triton: Version that it was made with; empty where it is not told.
+        device: Name of the GPU.
+        kernel: What for; of experts, a table does not tell how many a token has, nor its elements.
+        rows: The best config by number of tokens.
+    """
+
+    framework: Framework
+    triton: str
+    device: str
+    kernel: Kernel
+    rows: dict[int, Row]
+
+    def row(self, tokens: int) -> Row:
+        """Return the config that frameworks take of it: that of the nearest number of tokens."""
+        return self.rows[min(self.rows, key=lambda known: abs(known - tokens))]
+
+
+@cache
+def published_tables() -> tuple[PublishedTable, ...]:
+    """Return all tables."""
+    decode = msgspec.json.Decoder(PublishedTable).decode
+    with lzma.open(_FILE) as lines:
+        return tuple(decode(line) for line in lines)

@@ -20,8 +20,8 @@ from costmodel.kernels.triton._source import TritonSource
 from costmodel.records._candidate import Candidate, Config
 from costmodel.records._workload import Workload
 from costmodel.serving._default_rule import default_row
+from costmodel.serving._forms import PublishedTable, published_tables
 from costmodel.serving._kernel import ExpertProducts, Kernel, Precision, Row, ScaledProduct
-from costmodel.serving._published import PublishedTable, published_tables
 
 _GPUS = ("H100", "H200", "H800")
 _MOST_PUBLISHED = 6

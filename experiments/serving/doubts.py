@@ -7,8 +7,8 @@ from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device
 from costmodel.serving._check import FAR, least_apart, like_rows
 from costmodel.serving._choose import room_of
+from costmodel.serving._forms import published_tables
 from costmodel.serving._kernel import Kernel, Row, needed_shared_bytes
-from costmodel.serving._published import published_tables
 
 _TABLES, _OF_EACH, _LIKE = 300, 4, 3
 # Parameters that tuners of both frameworks sweep.

@@ -19,9 +19,8 @@ import msgspec
 
 from costmodel.errors import CostModelError
 from costmodel.serving._default_rule import Framework
-from costmodel.serving._forms import is_table, read_table_file
+from costmodel.serving._forms import PublishedTable, is_table, read_table_file
 from costmodel.serving._kernel import PARAMETERS
-from costmodel.serving._published import PublishedTable
 
 _OWN = {
     "SPLIT_K": 1,

@@ -4,11 +4,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from fake_foreign import COLUMN_MAP, csv_text, fake_rows
 from msgspec import structs
 from typer.testing import CliRunner, Result
 
 from costmodel.cli._app import app
-from costmodel.dataset import build_dataset, read_files
+from costmodel.dataset import ReadOptions, build_dataset, read_files
 from costmodel.dataset.table._read import families_in
 from costmodel.errors import CostModelError
 from costmodel.features import extract
@@ -122,6 +123,24 @@ def test_a_device_of_ones_own_is_described_in_a_file(files, tmp_path) -> None:
     refused = costmodel(*arguments)
     assert refused.exit_code == 2
     assert "Its fields are name, kind" in refused.stderr
+
+
+def test_configs_of_a_table_are_ranked(tmp_path) -> None:
+    (tmp_path / "map.toml").write_text(COLUMN_MAP)
+    (tmp_path / "runs.csv").write_text(csv_text(fake_rows()))
+    data = read_files([tmp_path / "runs.csv"], ReadOptions(columns=tmp_path / "map.toml"))
+    train(data, learner="consensus").save(tmp_path / "model")
+    (tmp_path / "configs.csv").write_text("kernel,block_x,layout,tile\ngemm,16,row,4x1\ngemm,512,row,8x8\n")
+    arguments = ["predict", tmp_path / "model", "suite.gemm-x4096", tmp_path / "configs.csv"]
+    refused = costmodel(*arguments)
+    assert refused.exit_code == 2
+    assert "looks like a CSV file. With a map of its columns" in refused.stderr
+    ranked = costmodel(*arguments, "--columns", tmp_path / "map.toml")
+    assert ranked.exit_code == 0, ranked.output
+    assert "2 kernels" in ranked.stdout
+    assert "block=512 order=row tile=8x8" in ranked.stdout
+    nothing = costmodel(*arguments[:3], "--columns", tmp_path / "map.toml")
+    assert nothing.exit_code == 2
 
 
 @pytest.mark.parametrize(

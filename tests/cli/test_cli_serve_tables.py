@@ -39,6 +39,15 @@ def test_it_says_which_tables_to_use_and_how(tmp_path: Path) -> None:
     assert f"Copy {tmp_path / 'tables' / 'linear'}/*.json to vllm/model_executor/" in found.stdout
 
 
+def test_it_says_for_which_name_of_the_gpu_tables_are(tmp_path: Path) -> None:
+    """Servers look for the name that the driver tells, which need not be the one that was asked for."""
+    form = ("--format", "sglang", "--triton", "3.6.0")
+    assert "that its driver calls NVIDIA H200." in serve(tmp_path, "--device", "h200 sxm", *form).stdout
+    (table,) = (tmp_path / "tables").rglob("E=*.json")
+    assert "device_name=NVIDIA_H200," in f"{table.stem},"
+    assert "driver calls" not in serve(tmp_path, "--device", "NVIDIA H200", *form).stdout
+
+
 def test_where_no_table_is_worth_it_none_is_announced(tmp_path: Path) -> None:
     sizes = {"num_experts": 100, "moe_intermediate_size": 100}
     found = serve(tmp_path, "--device", "NVIDIA L40S", **sizes)

@@ -7,9 +7,8 @@ import pytest
 
 from costmodel.errors import CostModelError
 from costmodel.serving import check_tables
-from costmodel.serving._forms import encode_table
+from costmodel.serving._forms import encode_table, published_tables
 from costmodel.serving._kernel import ExpertProducts
-from costmodel.serving._published import published_tables
 
 pytestmark = pytest.mark.white_box
 

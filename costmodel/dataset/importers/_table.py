@@ -3,10 +3,7 @@
 Blocks of lines are read as columns where they are plain, and row by row where they are not.
 """
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from io import BytesIO
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,11 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.importers._table_rows import ColumnMap, Row, RowReader, TableColumn, read_column_map
+from costmodel.dataset.importers._table_blocks import RowBlock, RowError, read_blocks
+from costmodel.dataset.importers._table_rows import Row, RowReader, read_column_map
 from costmodel.dataset.sources._base import (
     InputFile,
     PlatformFile,
@@ -31,40 +27,11 @@ from costmodel.dataset.sources._source import Entry, FileContents, Origin
 from costmodel.dataset.table._columns import Codes, Mask, codes_of, number_combinations
 from costmodel.dataset.table._records import Records
 from costmodel.errors import CostModelError
-from costmodel.opening import Stream, lines_of, open_unpacked
-from costmodel.reading import refusing
+from costmodel.records._candidate import Candidate
 from costmodel.records._measurement import Measurement, Outcome
 from costmodel.threads import make_ahead
 
-MOST_LINE = 2**20
-MOST_TOTAL = 4 * 2**30
-_MOST_CELL = 2**17  # characters that Python's reader takes
-_BLOCK = 2**25  # bytes; what repeats in a block is read once
-_ROWS = 4096  # of a block that is read row by row
-
-Cells = dict[str, Any]
-
-
-class RowError(EntryError):
-    """A row that has no cells to speak of, and what stands there."""
-
-    def __init__(self, reason: str, shown: str) -> None:
-        super().__init__(reason)
-        self.shown = shown
-
-
-# Rows that stand together: an Arrow table of texts, or a list.
-RowBlock = Any
-
-
 T = TypeVar("T")
-
-
-# A small Parquet file can say that it has any number of rows.
-_MOST_ROWS = 20_000_000
-_MOST_GROUP = 2**30
-_PARQUET = b"PAR1"
-_BATCH = 1024
 
 
 def read_table(file: InputFile, options: ReadOptions) -> FileContents:
@@ -97,135 +64,37 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
 
     def read() -> Iterator[Sequence[Entry]]:
         number = 1
-        for block in make_ahead(_blocks(path, columns)):
+        for block in make_ahead(read_blocks(path, columns.names, columns.delimiter)):
             yield list(reader.read(block, origin, number))
             number += len(block)
 
     yield from chain.from_iterable(make_ahead(read()))
 
 
-def _blocks(path: Path, columns: ColumnMap) -> Iterator[RowBlock]:
-    with refusing(path, "a table in CSV or Parquet"), open_unpacked(path) as (file, _):
-        is_parquet = file.read(len(_PARQUET)) == _PARQUET
-        file.seek(0)
-        yield from _parquet_blocks(file, columns) if is_parquet else _csv_blocks(file, columns)
+def read_candidates(path: Path, column_map: Path) -> list[Candidate]:
+    """Read kernels that were not measured: what the columns of workload, sizes and parameters say.
 
-
-def _csv_blocks(file: Stream, columns: ColumnMap) -> Iterator[RowBlock]:
-    for header, block in csv_blocks(file, columns.delimiter):
-        _check_header(header, columns)
-        yield block
-
-
-def _parquet_blocks(file: Stream, columns: ColumnMap) -> Iterator[RowBlock]:
-    table = pq.ParquetFile(file)
-    _check_header(table.schema_arrow.names, columns)
-    metadata = table.metadata
-    groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-    if metadata.num_rows > _MOST_ROWS or max(groups, default=0) > _MOST_GROUP:
-        raise ValueError(
-            f"it must have at most {_MOST_ROWS:,} rows, in groups of at most {_MOST_GROUP:,} bytes unpacked"
-        )
-    for batch in table.iter_batches(_BATCH, columns=list(columns.names)):
-        yield batch.to_pylist()
-
-
-def _check_header(header: Sequence[str], columns: ColumnMap) -> None:
-    wrong = [name for name in columns.names if header.count(name) != 1]
-    if wrong:
-        counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
-        raise ValueError(f"each column of the column map must occur once, but {counts}")
-
-
-def csv_blocks(file: Stream, delimiter: str) -> Iterator[tuple[list[str], RowBlock]]:
-    """Yield the header with each block of rows, one after the other; the first block has none.
+    Args:
+        path: A Parquet file, or a CSV file in UTF-8 with a header.
+        column_map: TOML file that says which column is what; the others need not be there.
 
     Raises:
-        ValueError: A line, or the file, is too long.
-        csv.Error: The header is no CSV.
+        CostModelError: A file cannot be read, a column is missing, or a row is no kernel.
     """
-    lines = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL)
-    first = next(lines, b"")
-    reader = _reader(chain([first], lines), delimiter, "utf-8-sig")
-    header: list[str] = next(reader, [])
-    yield header, []
-    rows = partial(_row_blocks, header=header, delimiter=delimiter)
-    before, total = reader.line_num, len(first)
-    while text := _next_block(file):
-        total += len(text)
-        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-        longest = int(np.diff(ends, prepend=-1, append=len(text) - 1).max())
-        if longest > MOST_LINE:
-            raise ValueError(f"a line must have at most {MOST_LINE:,} bytes, but one has more")
-        if total > MOST_TOTAL:
-            raise ValueError(f"it must have at most {MOST_TOTAL:,} bytes unpacked, but has more")
-        if b'"' in text:  # a cell may go on in the next block
-            rest = lines_of(file, most_bytes=MOST_LINE, most_total=MOST_TOTAL - total)
-            yield from ((header, each) for each in rows(chain(BytesIO(text), rest), before=before))
-            return
-        table = _table(text, header, delimiter) if longest < _MOST_CELL and _is_plain(text) else None
-        if table is not None:
-            yield header, table
-        else:
-            yield from ((header, each) for each in rows(BytesIO(text), before=before))
-        before += len(ends)
+    columns = read_column_map(column_map)
+    reader = RowReader(columns, None, "")
+    blocks = read_blocks(path, columns.of_candidate, columns.delimiter)
+    rows = chain.from_iterable(block if isinstance(block, list) else block.to_pylist() for block in blocks)
 
-
-def _next_block(file: Stream) -> bytes:
-    """Some whole lines."""
-    text = file.read(_BLOCK)
-    return text if text.endswith(b"\n") else text + file.readline(MOST_LINE + 1)
-
-
-def _is_plain(text: bytes) -> bool:
-    """Tell whether each line is a row for any reader of CSV."""
-    return b"\0" not in text and text.count(b"\r") == text.count(b"\r\n")
-
-
-def _table(text: bytes, header: Sequence[str], delimiter: str) -> Any:
-    """Return the cells of lines as texts; None where they have not as many as the header, or are no UTF-8."""
-    names = list(map(str, range(len(header))))
-    try:
-        return pa_csv.read_csv(
-            pa.BufferReader(text),
-            pa_csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
-            pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
-            pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
-        ).rename_columns(list(header))
-    except (pa.ArrowInvalid, UnicodeError):
-        return None
-
-
-def _reader(lines: Iterable[bytes], delimiter: str, encoding: str = "utf-8") -> Any:
-    """Python's reader of CSV."""
-    # Bytes that are no UTF-8 become halves of characters, which the cell that has them refuses.
-    texts = (line.decode(encoding, "surrogateescape") for line in lines)
-    return csv.reader(texts, delimiter=delimiter, strict=True)
-
-
-def _row_blocks(
-    lines: Iterable[bytes], *, header: Sequence[str], delimiter: str, before: int
-) -> Iterator[list[Cells | RowError]]:
-    """Yield the rows of lines, of which so many stand before."""
-    reader = _reader(lines, delimiter)
-    block: list[Cells | RowError] = []
-    while True:
+    def read(number: int, row: Row | RowError) -> Candidate:
         try:
-            cells = next(reader)
-        except StopIteration:
-            break
-        except csv.Error:
-            reason = "a row must be CSV: quotes closed, and no cell beyond 131,072 characters"
-            block.append(RowError(reason, f"it ends in line {before + reader.line_num} of the file"))
-            continue
-        if len(cells) == len(header):
-            block.append(dict(zip(header, cells, strict=True)))
-        elif cells:
-            block.append(RowError("a row must have as many cells as the header", str(cells)))
-        if len(block) == _ROWS:
-            yield block
-            block = []
-    yield block
+            if isinstance(row, RowError):
+                raise row
+            return reader.candidate(row)
+        except EntryError as error:
+            raise CostModelError(f"{path}, row {number}: {error}.") from None
+
+    return [read(number, row) for number, row in enumerate(rows, 1)]
 
 
 class ColumnReader:
@@ -242,8 +111,7 @@ class ColumnReader:
         self._rows = rows
         columns = rows.columns
         self._latency = columns.latency
-        sizes = map(TableColumn, columns.dims.values())
-        self._of_candidate = _names(columns.workload, *sizes, *rows.parameters.values())
+        self._of_candidate = columns.of_candidate
         self._of_platform = _names(columns.device, columns.sms, columns.isolation)
         self._of_outcome = _names(columns.outcome, columns.error)
 

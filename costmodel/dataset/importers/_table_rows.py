@@ -125,6 +125,13 @@ class ColumnMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         named += [parameter.column for parameter in self.typed_parameters.values()]
         return tuple(dict.fromkeys([*named, *self.dims.values(), *self.latency.columns]))
 
+    @property
+    def of_candidate(self) -> tuple[str, ...]:
+        """Columns that say what was measured, each once: those of the workload, its sizes and parameters."""
+        named = [self.workload.column] if isinstance(self.workload, TableColumn) else []
+        parameters = (parameter.column for parameter in self.typed_parameters.values())
+        return tuple(dict.fromkeys([*named, *self.dims.values(), *parameters]))
+
 
 def read_column_map(path: Path) -> ColumnMap:
     """Read a column map.

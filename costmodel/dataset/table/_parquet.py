@@ -19,6 +19,7 @@ from costmodel.dataset.table._schema import DATA_SCHEMA, FILE_NAME, SCHEMA, has_
 from costmodel.errors import CostModelError
 from costmodel.files import replacing
 from costmodel.opening import most_unpacked, open_file
+from costmodel.reading import say_looks
 from costmodel.threads import SecondThread
 
 # Columns whose texts repeat, which are read as places in a dictionary.
@@ -123,7 +124,7 @@ def _unreadable(file: Path, error: Exception) -> CostModelError:
     """Return what to raise when a parquet file cannot be read."""
     return CostModelError(
         f"{file} must be a parquet file, but cannot be read: it is damaged or in another format "
-        f"({str(error).splitlines()[0]})."
+        f"({str(error).splitlines()[0].rstrip('.')}). {say_looks(file, 'a parquet file', 'parquet')}".rstrip()
     )
 
 

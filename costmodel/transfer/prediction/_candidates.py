@@ -15,8 +15,8 @@ from costmodel.records._workload import Workload
 if TYPE_CHECKING:
     from costmodel.dataset.table._dataset import Dataset
 
-# Where kernels are: a dataset, the name of one that ships, its path, or a file of candidates.
-Kernels = Union["Dataset", str, Path]
+# Where kernels are: a dataset, the name of one that ships, its path, or a file of candidates; or these.
+Kernels = Union["Dataset", str, Path, Sequence[Candidate]]
 
 
 def kernels_to_predict(
@@ -47,17 +47,18 @@ def recorded_candidates(workload: Workload, kernels: Kernels | None) -> list[Can
 
     Args:
         workload: The workload.
-        kernels: A dataset, its name or its path, or a ``.jsonl`` file with one candidate a line. None for the
-            dataset that ships, which may have none. A foreign kernel that is there in other sizes alone gets
-            the configs of these, where configs are all that is known of them.
+        kernels: A dataset, its name or its path, a ``.jsonl`` file with one candidate a line, or candidates.
+            None for the dataset that ships, which may have none. A foreign kernel that is there in other
+            sizes alone gets the configs of these, where configs are all that is known of them.
 
     Raises:
         CostModelError: It cannot be read, or what was named has none.
     """
     found, known = _candidates_of(workload, kernels)
     if not found and kernels is not None:
+        where = kernels if isinstance(kernels, str | Path) else "What was given"
         raise CostModelError(
-            f"{kernels} must hold candidates of {workload.name}, but it has those of "
+            f"{where} must hold candidates of {workload.name}, but it has those of "
             f"{', '.join(known) or 'none'}. Name one of these, or a file of candidates; without one, configs "
             "are drawn."
         )
@@ -85,14 +86,13 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
 
 def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Candidate], Sequence[str]]:
     """The candidates of a workload in a dataset or file, see ``_resized``, and names of its workloads."""
-    if isinstance(kernels, str | Path) and Path(kernels).suffix == ".jsonl":
-        every: Sequence[Candidate] = _read_candidates(Path(kernels))
-        known: Sequence[str] = sorted({candidate.workload.name for candidate in every})
+    every = _listed(kernels)
+    known: Sequence[str]
+    if every is not None:
+        known = sorted({candidate.workload.name for candidate in every})
     else:
-        from costmodel.dataset.table._read import (
-            load_dataset,
-            workloads_in,
-        )  # loads pandas, which a model does not need
+        # Loads pandas, which a model does not need.
+        from costmodel.dataset.table._read import load_dataset, workloads_in
 
         known = workloads_in(kernels)
         alike = [name for name in known if _differs_in_size(workload, Workload.parse(name))]
@@ -100,6 +100,13 @@ def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Ca
         every = load_dataset(kernels, workloads=names).candidates if names else ()
     found = [candidate for candidate in every if candidate.workload.name == workload.name]
     return found or _resized(workload, every), known
+
+
+def _listed(kernels: Kernels | None) -> Sequence[Candidate] | None:
+    """The candidates of a file of them, or those that are given; None for a dataset."""
+    if isinstance(kernels, str | Path):
+        return _read_candidates(Path(kernels)) if Path(kernels).suffix == ".jsonl" else None
+    return kernels if isinstance(kernels, Sequence) else None
 
 
 def _resized(workload: Workload, candidates: Sequence[Candidate]) -> list[Candidate]:

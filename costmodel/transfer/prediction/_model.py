@@ -81,9 +81,9 @@ class Model:
                 device made by ``hypothetical``. Default: the device that the model learned from, if there is
                 only one.
             kernels: The kernels to rank: those of the workload in a dataset (given as an object, name or
-                path), or in a ``.jsonl`` file with one candidate per line. Default: the shipped dataset; if
-                it has no kernels of the workload, configs are drawn from the first source that makes it
-                (``costmodel kernels list``; for MetaSchedule this needs TVM).
+                path), in a ``.jsonl`` file with one candidate per line, or among candidates. Default: the
+                shipped dataset; if it has no kernels of the workload, configs are drawn from the first source
+                that makes it (``costmodel kernels list``; for MetaSchedule this needs TVM).
             n: Number of configs to draw.
             seed: Seed of the draw.
 
