@@ -1,15 +1,19 @@
 """Candidates: configs of a workload, with what is known of their kernels before they run; many as arrays."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from costmodel.arguments import is_text
+from costmodel.errors import InvalidArgumentError, shorten
 from costmodel.records._identity import content_id
 from costmodel.records._workload import Workload
 
@@ -37,10 +41,56 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     decisions: dict[str, Decision]
 
+    def __post_init__(self) -> None:
+        """Check the decisions, also when a file is decoded, and take numbers of NumPy for Python's.
+
+        Raises:
+            InvalidArgumentError: One is no decision, or not called by a text. Files could not hold it.
+        """
+        if not _are_plain(self.decisions):
+            plain = {name: _to_decision(name, value) for name, value in self.decisions.items()}
+            msgspec.structs.force_setattr(self, "decisions", plain)
+
     @property
     def config_id(self) -> str:
         """Content address of the decisions."""
         return content_id(self.decisions)
+
+
+def _are_plain(decisions: Mapping[str, Decision]) -> bool:
+    """Whether nothing of these needs to be looked at closely: decoding a store asks that of every config."""
+    for name, value in decisions.items():
+        kind = type(value)
+        if kind is tuple:
+            is_plain = {*map(type, value)} <= {int}  # type: ignore[union-attr]
+        elif kind is str:
+            is_plain = value.isascii()  # type: ignore[union-attr]
+        else:
+            is_plain = kind is int or (kind is float and math.isfinite(value))  # type: ignore[arg-type]
+        if not (is_plain and type(name) is str and name.isascii()):
+            return False
+    return True
+
+
+def _to_decision(name: object, value: object) -> Decision:
+    """Return the decision that a value of a parameter is.
+
+    Raises:
+        InvalidArgumentError: It is none, or the parameter is not called by a text.
+    """
+    if isinstance(name, str) and is_text(name):
+        if isinstance(value, str) and is_text(value):
+            return value
+        if isinstance(value, Integral) and not isinstance(value, bool):
+            return int(value)
+        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        if isinstance(value, list | tuple) and all(isinstance(each, Integral) for each in value):
+            return tuple(map(int, value))
+    raise InvalidArgumentError(
+        "A config must give each parameter, by a text, a text, a finite number or whole factors, but got "
+        f"{shorten(repr(name))}: {shorten(repr(value))}. Write 1 for True, and a text for anything else."
+    )
 
 
 def source_name(space: str) -> str:

@@ -477,6 +477,32 @@ def test_hooks_of_configs_and_heuristics_act(bench: Bench, path: Path) -> None:
     assert called[-1] == 64
 
 
+@pytest.mark.parametrize("collect", [set, tuple, iter])
+def test_pruning_may_leave_configs_in_any_form(bench: Bench, path: Path, collect: Callable[..., Any]) -> None:
+    def prune(configs: list[Any], named: Any, **given: Any) -> Any:
+        return collect(configs[:3])
+
+    run(bench.kernel(path, prune_configs_by={"early_config_prune": prune}))
+    assert len(bench.timed) == 3
+
+
+def times_three_down_to(x: Any, y: Any, n: Any, BLOCK: tl.constexpr, LEAST: tl.constexpr) -> None:
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 3.0 * tl.load(x + at, mask=at < n), mask=at < n)
+
+
+def test_configs_may_differ_in_what_no_file_has_a_number_for(bench: Bench, path: Path) -> None:
+    """JSON writes an infinity, its negative and NaN alike."""
+    values = (float("-inf"), float("inf"), float("nan"), 0.5)
+    given = [triton.Config({"BLOCK": 64, "LEAST": value}) for value in values]
+    for timed in (4, 0):
+        bench.timed.clear()
+        run(bench.kernel(path, times_three_down_to, configs=given))
+        assert len(bench.timed) == timed
+    kept = [row.candidate.config.decisions["LEAST"] for row in rows(path)]
+    assert kept == ["-inf", "inf", "nan", 0.5]
+
+
 def test_configs_are_pruned_as_with_triton(bench: Bench, path: Path) -> None:
     def early(offered: list[Any], arguments: dict[str, Any], **_: Any) -> list[Any]:
         return [config for config in offered if config.kwargs["BLOCK"] <= arguments["n"] // 2]

@@ -1,8 +1,16 @@
 """What a candidate says of its parameters."""
 
-import pytest
+import math
+from pathlib import Path
+from typing import Any
 
-from costmodel.records import Candidate, Config, Workload
+import msgspec
+import numpy as np
+import pytest
+from fake_records import fake_measurement
+
+from costmodel.errors import CostModelError
+from costmodel.records import Candidate, Config, RecordStore, Workload, read_records
 
 
 @pytest.mark.parametrize(
@@ -21,3 +29,38 @@ from costmodel.records import Candidate, Config, Workload
 )
 def test_parameters_are_known_by_the_family_that_the_space_names(workload, space, family) -> None:
     assert Candidate(Workload.parse(workload), space, Config({"tile": 4})).family == family
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.int64(3), 3),
+        (np.float32(0.5), 0.5),
+        ([2, np.int8(4)], (2, 4)),
+        ((), ()),
+        (2**70, 2**70),
+        ("row 😀 %", "row 😀 %"),
+    ],
+)
+def test_a_config_comes_back_from_a_store_as_it_was_given(tmp_path: Path, given: Any, kept: Any) -> None:
+    config = Config({"a/b": given})
+    assert config == Config({"a/b": kept})
+    assert config.config_id == Config({"a/b": kept}).config_id
+    candidate = Candidate(Workload.parse("suite.gemm-x64"), "suite-gemm", config)
+    record = msgspec.structs.replace(fake_measurement(), candidate=candidate)
+    with RecordStore(tmp_path / "a.jsonl") as store:
+        store.append([record])
+    assert list(read_records(tmp_path / "a.jsonl")) == [record]
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf, True, np.True_, None, {}, (1, 2.5), "\ud800", b"x"])
+def test_what_no_file_holds_is_no_decision(value: Any) -> None:
+    """JSON writes NaN, infinity and None alike, and no reader takes them for a decision."""
+    with pytest.raises(CostModelError, match="A config must give each parameter, by a text, a"):
+        Config({"a": value})
+
+
+def test_a_parameter_is_called_by_a_text() -> None:
+    for name in (1, 2.5, None, "\ud800"):
+        with pytest.raises(CostModelError, match="A config must give each parameter, by a text, a"):
+            Config({name: 1})  # type: ignore[dict-item]

@@ -216,7 +216,7 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         if self._proposes:
             configs = self._proposed({**self.nargs, **kwargs}, platform)
         else:
-            configs = self.prune_configs(kwargs)
+            configs = list(self.prune_configs(kwargs))  # pruning may give a set, or one at a time
         if not configs:
             raise CostModelError(
                 f"prune_configs_by must leave a config of {asked.workload.name}, but leaves none."

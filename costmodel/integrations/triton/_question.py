@@ -163,9 +163,12 @@ def type_runs(dtypes: Sequence[str]) -> list[str]:
 
 
 def _decision(value: Any) -> Decision:
+    """A value of a config as the store has it; infinity, which no file holds, as a text."""
     if isinstance(value, bool):
         return int(value)
-    return value if isinstance(value, int | float) else str(value)
+    return (
+        value if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)) else str(value)
+    )
 
 
 def find_launch(

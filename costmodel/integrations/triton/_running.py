@@ -207,7 +207,7 @@ def _answered(answer: Answer) -> Iterator[None]:
             given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
             arguments = {name: value for name, value in given.items() if name not in _OPTIONS}
             self.nargs = {name: value for name, value in arguments.items() if name not in kwargs}
-            configs = self.prune_configs(kwargs) if self.configs else ()
+            configs = list(self.prune_configs(kwargs)) if self.configs else ()
             launch = ProgramLaunch(_innermost(self), arguments, kwargs["grid"], self, configs)
             return answered(launch, partial(tuned, self, *args, **kwargs))
 
