@@ -80,13 +80,19 @@ def is_stream(path: Path) -> bool:
     return exists(path) and not is_folder(path) and (opened or not is_file(path))
 
 
+def behind_link(path: Path) -> Path:
+    """Return the file that a link leads to, so that all names of a file mean one; any other path as it is."""
+    is_link = os.path.islink(path)  # noqa: PTH114 (it raises nothing where nobody may look)
+    return Path(os.path.realpath(path)) if is_link else path
+
+
 @contextmanager
 def replacing(path: Path, *, is_lasting: bool = True) -> Iterator[Path]:
     """Give a file to write, which takes the place of ``path`` once the disk has all of it.
 
     It lies in a hidden folder beside ``path``, whose own folder is made. Where the block raises, or writes no
     file, nothing changes. What a killed process left half written goes when the file is written again. Into a
-    stream it is copied. ``is_lasting`` is that of ``write_whole``.
+    stream it is copied; of a link, what it leads to is written. ``is_lasting`` is that of ``write_whole``.
 
     Raises:
         OSError: It cannot be written.
@@ -99,6 +105,7 @@ def replacing(path: Path, *, is_lasting: bool = True) -> Iterator[Path]:
                 with partial.open("rb") as written, path.open("ab", buffering=0) as stream:
                     shutil.copyfileobj(written, stream)
         return
+    path = behind_link(path)
     make_folder(path.parent)
     # No name of a host has a tilde, so that none begins like another.
     held = HeldFolder(f".{path.name}{PARTIAL}{socket.gethostname()}~", path.parent)

@@ -260,6 +260,16 @@ def test_what_another_host_writes_is_left_alone(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_of_a_link_what_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "link").symlink_to("deep/file")
+    for content in (b"made", b"written anew"):
+        write_whole(tmp_path / "link", content)
+        assert (tmp_path / "deep" / "file").read_bytes() == content
+    assert (tmp_path / "link").is_symlink()
+    assert {each.name for each in tmp_path.iterdir()} == {"deep", "link"}
+
+
 def test_what_is_written_goes_into_a_device_or_a_pipe_and_not_in_its_place(tmp_path):
     """A terminal stands for every device: only root could lose another, such as /dev/null."""
     screen, terminal = os.openpty()

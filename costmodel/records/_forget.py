@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from costmodel.databases import is_database
 from costmodel.errors import CostModelError
+from costmodel.files import behind_link
 from costmodel.reading import is_file
 from costmodel.records._candidate import Decision
 from costmodel.records._line_file import LineFile, rewrite_lines
@@ -113,7 +114,7 @@ def _forget_rows(place: str, is_meant: Callable[[Measurement], bool], dry_run: b
 @contextmanager
 def _held(path: Path) -> Iterator[None]:
     """Keep others from writing to a store."""
-    lock = FileLock(f"{path}.lock")
+    lock = FileLock(f"{behind_link(path)}.lock")
     try:
         lock.acquire(timeout=_PATIENCE_S)
     except Timeout:

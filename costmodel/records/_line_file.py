@@ -20,7 +20,7 @@ from filelock import FileLock
 from costmodel.databases import is_database
 from costmodel.decoding import UNDECODABLE
 from costmodel.errors import CostModelError
-from costmodel.files import make_folder, sync, write_whole
+from costmodel.files import behind_link, make_folder, sync, write_whole
 from costmodel.liveness import take_byte
 from costmodel.opening import lines_of, open_file
 from costmodel.reading import MOST_LINE, MOST_TOTAL, refusing
@@ -50,7 +50,7 @@ class LineFile:
     """
 
     def __init__(self, path: Path, what: str) -> None:
-        self.path = path
+        self.path = behind_link(path)
         self._what = what
         self._read_to = self._lines_read = 0
         self._inode: int | None = None
@@ -152,7 +152,7 @@ class SharedLineFile(LineFile):
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(path, what)
-        self._lock = FileLock(f"{path}.lock")
+        self._lock = FileLock(f"{self.path}.lock")
         self.create()
         with self.locked():
             self.repair()

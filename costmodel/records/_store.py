@@ -70,9 +70,9 @@ class RecordStore:
         _check_name(path)
         self.path = path
         self._lines = _line_file(path)
-        self._lock = FileLock(f"{path}.lock")
+        self._lock = FileLock(f"{self._lines.path}.lock")
         try:
-            make_folder(path.parent)
+            make_folder(self._lines.path.parent)
             self._lock.acquire(timeout=0)
         except Timeout:
             raise CostModelError(

@@ -17,6 +17,7 @@ from optuna.trial import FrozenTrial, TrialState
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
 from costmodel.failures import is_passing
+from costmodel.files import behind_link
 from costmodel.reading import check_place, exists
 from costmodel.records._candidate import Config
 from costmodel.records._line_file import move_torn_tail
@@ -169,6 +170,7 @@ def _storage(place: str | None, *, shared: bool) -> BaseStorage | None:
     path = Path(place)
     if "://" not in place and path.suffix in _JOURNALS:
         check_place(path, "a study")
+        path = behind_link(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = (JournalFileOpenLock if shared else _NoLock)(str(path), grace_period=_LOCK_S)
         if exists(path):

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 from filelock import FileLock
 
 from costmodel.errors import CostModelError, MissingExtraError
-from costmodel.files import check_writable
+from costmodel.files import behind_link, check_writable
 from costmodel.liveness import user_name
 from costmodel.reading import is_file, refusing
 from costmodel.tracking._base import DatasetRead, RunRecord, RunStatus
@@ -258,6 +258,7 @@ def _alone(file: Path | None) -> Iterator[None]:
         yield
         return
     check_writable(file)
+    file = behind_link(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{file}.lock"):
         yield

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from costmodel.errors import CostModelError
-from costmodel.records import Measurement, Outcome, RecordStore, read_records
+from costmodel.records import Measurement, Outcome, RecordStore, forget_records, read_records
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*must end in a whole line:RuntimeWarning")
 
@@ -67,6 +67,20 @@ def test_two_writers_are_refused_in_one_process_and_in_two(tmp_path: Path) -> No
         assert "another process is writing" in other.stderr
         assert other.stdout == ""
     RecordStore(path).close()
+
+
+def test_a_link_to_a_store_is_the_store(tmp_path: Path) -> None:
+    path, link = tmp_path / "deep" / "a.jsonl", tmp_path / "link.jsonl"
+    write(path, RECORDS[:3])
+    link.symlink_to("deep/a.jsonl")
+    with RecordStore(link) as store:
+        store.append(RECORDS[3:])
+        with pytest.raises(CostModelError, match="one writer"):
+            RecordStore(path)
+    forget_records(link, config={"tile": 1})
+    assert link.is_symlink()
+    assert list(read_records(path)) == list(read_records(link)) == RECORDS[1:]
+    assert [each.name for each in tmp_path.glob("*.lock")] == []
 
 
 @settings(max_examples=60)
