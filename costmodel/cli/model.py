@@ -339,9 +339,9 @@ def _kernels_at(candidates: str | None, columns: Path | None) -> "Kernels | None
         return candidates
     if candidates is None:
         raise typer.BadParameter("--columns maps the columns of a table: name it as CANDIDATES.")
-    from costmodel.dataset.importers._table import read_candidates
+    from costmodel.dataset.importers._table import read_config_table
 
-    return read_candidates(Path(candidates), columns)
+    return read_config_table(Path(candidates), columns)
 
 
 def _sweep(

@@ -13,7 +13,7 @@ from fake_foreign import COLUMN_MAP, HEADER, PLATFORM_TOML, csv_text, fake_rows
 
 from costmodel.dataset import build_dataset, load_dataset
 from costmodel.dataset.importers._read import read_source
-from costmodel.dataset.importers._table import read_candidates
+from costmodel.dataset.importers._table import read_config_table
 from costmodel.dataset.sources._base import ReadOptions
 from costmodel.errors import CostModelError
 from costmodel.opening import lines_of
@@ -61,12 +61,12 @@ def test_configs_need_no_measurements(tmp_path: Path, end: str) -> None:
     lines = ["kernel,block_x,layout,tile", "gemm,16,row,4x1", "gemm,32,row,4x2"]
     (tmp_path / "configs.csv").write_bytes(b"\xef\xbb\xbf" + end.join([*lines, ""]).encode())
     measured = list(read(tmp_path, csv_text(fake_rows())).measurements)
-    found = read_candidates(tmp_path / "configs.csv", tmp_path / "map.toml")
+    found = read_config_table(tmp_path / "configs.csv", tmp_path / "map.toml")
     assert found == [each.candidate for each in measured[:2]]
     for wrong, message in (("gemm,wide,row,4x1", "values of column block_x must"), ("gemm", "as many cells")):
         (tmp_path / "configs.csv").write_text(end.join([*lines, wrong]))
         with pytest.raises(CostModelError, match=rf"configs\.csv, row 3: .*{message}"):
-            read_candidates(tmp_path / "configs.csv", tmp_path / "map.toml")
+            read_config_table(tmp_path / "configs.csv", tmp_path / "map.toml")
 
 
 def test_parquet_with_types_of_its_own(tmp_path: Path) -> None:

@@ -228,7 +228,8 @@ def check_not_empty(examination: Examination) -> None:
         if not examination.duplicates and not rejects:
             files = ", ".join(str(file.path) for file in examination.files)
             raise CostModelError(
-                f"A dataset must have at least one measurement, but {files} has no complete record."
+                "A dataset must have at least one measurement, but "
+                + (f"{files} has no complete record." if files else "no file is given.")
             )
         first = f", the first because {rejects[0].reason}" if rejects else ""
         raise CostModelError(

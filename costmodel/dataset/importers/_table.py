@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.importers._table_blocks import RowBlock, RowError, read_blocks
+from costmodel.dataset.importers._table_blocks import RowBlock, RowError, read_row_blocks
 from costmodel.dataset.importers._table_rows import Row, RowReader, read_column_map
 from costmodel.dataset.sources._base import (
     InputFile,
@@ -64,14 +64,14 @@ def _entries(path: Path, column_map: Path, platform: PlatformFile | None) -> Ite
 
     def read() -> Iterator[Sequence[Entry]]:
         number = 1
-        for block in make_ahead(read_blocks(path, columns.names, columns.delimiter)):
+        for block in make_ahead(read_row_blocks(path, columns.names, columns.delimiter)):
             yield list(reader.read(block, origin, number))
             number += len(block)
 
     yield from chain.from_iterable(make_ahead(read()))
 
 
-def read_candidates(path: Path, column_map: Path) -> list[Candidate]:
+def read_config_table(path: Path, column_map: Path) -> list[Candidate]:
     """Read kernels that were not measured: what the columns of workload, sizes and parameters say.
 
     Args:
@@ -83,7 +83,7 @@ def read_candidates(path: Path, column_map: Path) -> list[Candidate]:
     """
     columns = read_column_map(column_map)
     reader = RowReader(columns, None, "")
-    blocks = read_blocks(path, columns.of_candidate, columns.delimiter)
+    blocks = read_row_blocks(path, columns.of_candidate, columns.delimiter)
     rows = chain.from_iterable(block if isinstance(block, list) else block.to_pylist() for block in blocks)
 
     def read(number: int, row: Row | RowError) -> Candidate:

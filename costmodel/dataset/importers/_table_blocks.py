@@ -43,7 +43,7 @@ class RowError(EntryError):
 RowBlock = Any
 
 
-def read_blocks(path: Path, names: Collection[str], delimiter: str) -> Iterator[RowBlock]:
+def read_row_blocks(path: Path, names: Collection[str], delimiter: str) -> Iterator[RowBlock]:
     """Yield the rows of a table, some at a time.
 
     Args:

@@ -231,7 +231,7 @@ def _nothing(dataset: str | Path | None, workloads: Names, devices: Names, sourc
     if workloads is not None and not set(workloads) & set(known):
         asked = ", ".join(map(repr, workloads))
         return CostModelError(
-            f"The workload must be one of the {len(known)} of {name}, but got {asked}."
+            f"The workload must be one of the {len(known)} of {name}, but got {asked or 'none'}."
             + (did_you_mean(next(iter(workloads), ""), known) or f" It has {', '.join(known)}.")
         )
     named = [

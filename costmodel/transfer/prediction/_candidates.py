@@ -1,9 +1,10 @@
 """Which kernels are predicted: recorded ones, or configs drawn from the design space."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
+from costmodel.arguments import check_kind
 from costmodel.errors import CostModelError
 from costmodel.kernels._design_space import sample
 from costmodel.kernels._sources import SOURCES, open_sources, source_for
@@ -37,7 +38,7 @@ def kernels_to_predict(
     if not isinstance(workload, Workload | str):
         if not workload:
             raise CostModelError("The kernels to predict must be at least one, but got none.")
-        return list(workload)
+        return _check_candidates(workload)
     parsed = Workload.parse(workload) if isinstance(workload, str) else workload
     return recorded_candidates(parsed, kernels) or drawn_candidates(parsed, device, n, seed)
 
@@ -106,7 +107,14 @@ def _listed(kernels: Kernels | None) -> Sequence[Candidate] | None:
     """The candidates of a file of them, or those that are given; None for a dataset."""
     if isinstance(kernels, str | Path):
         return _read_candidates(Path(kernels)) if Path(kernels).suffix == ".jsonl" else None
-    return kernels if isinstance(kernels, Sequence) else None
+    return _check_candidates(kernels) if isinstance(kernels, Sequence) else None
+
+
+def _check_candidates(kernels: Iterable[Candidate]) -> list[Candidate]:
+    checked = list(kernels)
+    for each in checked:
+        check_kind("each kernel", each, Candidate, "a Candidate")
+    return checked
 
 
 def _resized(workload: Workload, candidates: Sequence[Candidate]) -> list[Candidate]:
