@@ -33,12 +33,14 @@ class Recorded:
         plan: Of all of its traces.
         traced_s: What the traced step took the slowest rank.
         step_s: What a step takes without a profiler: median over steps of the slowest rank's.
+        aa: How far the same, timed once more, is off; not a number where it was not.
         folder: Of the traces.
     """
 
     plan: Plan
     traced_s: float
     step_s: float
+    aa: float
     folder: Path
 
 
@@ -73,10 +75,17 @@ def read(data: Path, folder: Path) -> Iterator[tuple[tuple[int, str], dict[str, 
     found: dict[tuple[int, str], dict[str, Recorded]] = defaultdict(dict)
     for (world, network, name), rows in steps.items():
         place = folder / str(world) / network / name
-        step_s = median(max(each) for each in zip(*(row["step_s"] for row in rows), strict=True))
+        step_s, again_s = (slowest_s(rows, times) for times in ("step_s", "again_s"))
         traced_s = max(row["traced_step_s"] for row in rows)
-        found[world, network][name] = Recorded(plan(place, within="iteration"), traced_s, step_s, place)
+        whole = plan(place, within="iteration")
+        found[world, network][name] = Recorded(whole, traced_s, step_s, again_s / step_s - 1, place)
     yield from found.items()
+
+
+def slowest_s(rows: list[dict[str, Any]], times: str) -> float:
+    """Median over steps of what the slowest rank took; not a number where nothing was timed."""
+    steps = list(zip(*(row.get(times, ()) for row in rows), strict=True))
+    return median(max(each) for each in steps) if steps else float("nan")
 
 
 def replays(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
@@ -92,6 +101,7 @@ def replays(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
             "exposed_s": ranks["exposed_s"].tolist(),
             "exposed_in_trace_s": own_s,
             "waited_s": ranks["waited_s"].tolist(),
+            "aa": None if np.isnan(recorded.aa) else recorded.aa,
         }
 
 
@@ -131,6 +141,14 @@ def what_ifs(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
     if "half" in variants:  # of weights and gradients too, so that collectives move half the bytes
         halved = plan(plain.folder, "half,scale:nccl=0.5", within="iteration")
         yield row("half", plain, halved.after.makespan_s, variants["half"])
+        without = plan(plain.folder, "half,scale:nccl=0.5", within="iteration", measured_s=plain.step_s)
+        yield {
+            "what": "half, without the profiler",
+            "variant": "half",
+            "predicted_s": without.after.makespan_s,
+            "true_s": variants["half"].step_s,
+            "before_s": plain.step_s,
+        }
     if "sms112" in variants:
         fewer = plan(plain.folder, "sms=112", within="iteration")
         yield row("112 SMs for all but collectives", plain, fewer.after.makespan_s, variants["sms112"])

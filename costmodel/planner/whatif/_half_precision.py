@@ -136,8 +136,7 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
     changed = graph.assuming(
         f"In half precision {computing.sum():,} matrix products on CUDA cores move to Tensor Cores, "
         f"{(halved & ~computing).sum():,} kernels gain by bytes if they are longer than a few us, "
-        f"{(kernels & ~halved).sum():,} others take the same; others convert {(turning_s > 0).sum():,} "
-        f"layouts, weights of {norms.sum():,} norms, and what {casts.sum():,} products of autocast read.",
+        f"{(kernels & ~halved).sum():,} others take the same{_of_conversions(turning_s > 0, norms, casts)}.",
         # Kernels on Tensor Cores have blocks of their own, mostly one for each SM: their work goes with SMs.
         blocks=np.where(computing & (graph.blocks >= graph.sms), 0, graph.blocks),
         durations_s=durations_s + _of_host_s(graph, casts),
@@ -212,6 +211,12 @@ def _turning_s(graph: KernelGraph, halved: Mask, durations_s: FloatArray) -> Flo
     is_moving = np.isin(graph.kernel_kinds, (KernelKind.STREAMING, KernelKind.SCATTERED))
     turning = halved & match_names(graph, *_TURNING) & (follower >= 0) & is_moving[follower]
     return np.where(turning, durations_s[follower], 0.0)
+
+
+def _of_conversions(turning: Mask, norms: Mask, casts: Mask) -> str:
+    causes = {"layouts": turning, "weights of norms": norms, "products by autocast": casts}
+    told = [f"{found.sum():,} {what}" for what, found in causes.items() if found.any()]
+    return f"; kernels that convert are added for {', '.join(told)}" if told else ""
 
 
 def _with_conversions(graph: KernelGraph, turning_s: FloatArray, norms: Mask, casts: Mask) -> KernelGraph:
