@@ -51,7 +51,7 @@ def plan(
         typer.Option(
             metavar="WHAT,...",
             help="Changes to apply, one after the other: scale:PATTERN=FACTOR, replace:PATTERN=SECONDS, "
-            "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[=FACTOR], optimizer[=FACTOR], "
+            "fuse[:PATTERN], graphs[=GAP] (CUDA graphs), half[:weights][=FACTOR], optimizer[=FACTOR], "
             "streams[:SLOWDOWN]=K, sms[:RECORDED]=N, tuned[:PATTERN] (the best known kernels), "
             "unfuse[:PATTERN], channels=N (of collectives), device[:RECORDED]=DEVICE (or "
             "=sms:N+bandwidth:GB_S).",

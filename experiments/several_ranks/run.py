@@ -139,9 +139,11 @@ def what_ifs(variants: dict[str, Recorded]) -> Iterator[dict[str, Any]]:
     if "late" in variants:
         yield row("no rank is late", variants["late"], without_late_layer_s(variants["late"]), plain)
     if "half" in variants:  # of weights and gradients too, so that collectives move half the bytes
-        halved = plan(plain.folder, "half,scale:nccl=0.5", within="iteration")
+        halved = plan(plain.folder, "half:weights,scale:nccl=0.5", within="iteration")
         yield row("half", plain, halved.after.makespan_s, variants["half"])
-        without = plan(plain.folder, "half,scale:nccl=0.5", within="iteration", measured_s=plain.step_s)
+        without = plan(
+            plain.folder, "half:weights,scale:nccl=0.5", within="iteration", measured_s=plain.step_s
+        )
         yield {
             "what": "half, without the profiler",
             "variant": "half",

@@ -293,6 +293,16 @@ def test_training_in_half_precision_casts(tmp_path: Path) -> None:
     assert halves_us(tmp_path, launch, product, fused) == [22.0, 3.92, 2.9, 2.9, 25.2]
 
 
+def test_training_with_weights_in_half_precision_casts_nothing(tmp_path: Path) -> None:
+    product, copy = {"name": "sgemm"}, {"name": "Memcpy DtoD (Device -> Device)", "kind": "copy"}
+    step = {"name": "multi_tensor_apply_kernel<float>", "scope": "Optimizer.step#SGD.step"}
+    tasks = [{"id": f"{i}", "duration_s": 25.2e-6, **task} for i, task in enumerate((product, copy, step))]
+    (change,) = parse_what_if("half:weights")
+    assert change(load(tmp_path, tasks)).durations_s * 1e6 == pytest.approx([3.92, 12.6, 12.48])
+    assert halves_us(tmp_path, product, copy, step) == [3.92, 2.9, 2.9, 25.2, 25.2]
+    assert halves_us(tmp_path, product, copy) == [3.92, 12.6]
+
+
 def test_what_is_added_runs_before_what_waited_and_keeps_its_time_on_fewer_sms(tmp_path: Path) -> None:
     norm = {"id": "bn_fw_inf_NHWC", "resource": "a", "duration_s": 25.2e-6, "sms": 132, "blocks": 4224}
     next_one = {"id": "memcpy", "kind": "copy", "resource": "b", "duration_s": 1e-6, "after": [norm["id"]]}

@@ -89,8 +89,10 @@ _HALVED_KINDS = (
     KernelKind.SCATTERED,
     KernelKind.REDUCING,
 )
-# Optimisers keep their weights in float32: their scope, and their kernels.
+# Optimisers keep their weights in float32 under autocast: their scope, and their kernels.
 _OPTIMIZER, _OPTIMIZER_KERNELS = "Optimizer.step*", ("multi_tensor_apply", "fused*adam")
+# What is copied within a GPU, and what of it is left; autocast copies gradients and weights.
+_COPIES, _OF_COPIES = ("*dtod*",), 0.5
 # cuDNN's batch norm of inference becomes three kernels, two of which prepare weights.
 _NORMS, _OF_NORM, _PREPARES_S = ("bn_fw_inf",), 2, 1.9e-6
 # Convolutions that read channels last and write them first: in half precision a kernel of its own does it.
@@ -101,8 +103,10 @@ _OF_CAST, _CAST_S, _CASTS_OF_HOST_S = 2, 2.9e-6, 18e-6
 _CONVERSION = "conversion for half precision", KernelClass(KernelKind.STREAMING, Precision.HALF)
 
 
-def half_precision(graph: KernelGraph, products_factor: float | None = None) -> KernelGraph:
-    """Run kernels that were recorded in float32 in float16 or bfloat16; training by autocast.
+def half_precision(
+    graph: KernelGraph, products_factor: float | None = None, *, weights: bool = False
+) -> KernelGraph:
+    """Run kernels that were recorded in float32 in float16 or bfloat16; training by autocast or throughout.
 
     Matrix products that are known to run on CUDA cores move to Tensor Cores; others take half of their work.
     Kernels that do the same to each element take half, those in another order of the memory, sums and norms
@@ -115,6 +119,8 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
         graph: The graph.
         products_factor: Fraction of their work that matrix products, convolutions and attention on CUDA cores
             still take. Default: as on an H100.
+        weights: Whether weights and gradients are in half precision, too, where there is an optimiser; else
+            it is autocast, which casts them.
 
     Raises:
         CostModelError: If the factor is negative or not finite.
@@ -126,12 +132,16 @@ def half_precision(graph: KernelGraph, products_factor: float | None = None) -> 
     graph = fuse_attention(graph)
     kernels = graph.of_kind(TaskKind.KERNEL)
     optimizing = kernels & (in_scope(graph, _OPTIMIZER) | match_names(graph, *_OPTIMIZER_KERNELS))
-    halved = kernels & ~optimizing & np.isin(graph.precisions, _WIDE)
-    halved &= np.isin(graph.kernel_kinds, _HALVED_KINDS)
+    is_autocast = optimizing.any() and not weights
+    halved = kernels & np.isin(graph.kernel_kinds, _HALVED_KINDS) & ~optimizing
+    halved |= optimizing & (not is_autocast)
+    halved &= np.isin(graph.precisions, _WIDE)
     durations_s = _in_half(graph, halved, products_factor)
+    if not is_autocast:
+        durations_s[graph.of_kind(TaskKind.COPY) & match_names(graph, *_COPIES)] *= _OF_COPIES
     turning_s = _turning_s(graph, halved, durations_s)
     norms = halved & match_names(graph, *_NORMS)
-    casts = halved & find_products(graph) & optimizing.any()
+    casts = halved & find_products(graph) & is_autocast
     computing = halved & find_lane_products(graph) & ~find_vector_products(graph)
     changed = graph.assuming(
         f"In half precision {computing.sum():,} matrix products on CUDA cores move to Tensor Cores, "
@@ -165,7 +175,7 @@ def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) ->
         (lanes, moved),
         (is_unaligned, unaligned),
         (of_few_channels, few_channels),
-        (kinds == KernelKind.STREAMING, _STREAMING),
+        (np.isin(kinds, (KernelKind.STREAMING, KernelKind.OTHER)), _STREAMING),  # others: of optimisers
         (match_names(graph, *_TURNS), _STRIDED),
         (match_names(graph, *_NORMS_LAST), _NORM_LAST),
         (match_names(graph, *_NORMS_FIRST), _NORM_FIRST),

@@ -30,7 +30,7 @@ FORMS = {
     "replace": "replace:PATTERN=SECONDS",
     "fuse": "fuse or fuse:PATTERN",
     "graphs": "graphs or graphs=GAP_SECONDS",
-    "half": "half or half=FACTOR",
+    "half": "half, half=FACTOR or half:weights",
     "optimizer": "optimizer or optimizer=FACTOR",
     "streams": "streams=K, streams:SLOWDOWN=K or streams=auto",
     "sms": "sms=N or sms:RECORDED=N",
@@ -109,9 +109,10 @@ def _graphs(detail: str, value: str) -> Transform:
 
 
 def _half(detail: str, value: str) -> Transform:
-    _nothing(detail)
+    weights = detail == "weights"
+    _nothing("" if weights else detail)
     factors = [float(value)] if value else []
-    return lambda graph: half_precision(graph, *factors)
+    return lambda graph: half_precision(graph, *factors, weights=weights)
 
 
 def _optimizer(detail: str, value: str) -> Transform:
