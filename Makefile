@@ -49,7 +49,7 @@ test-faults: .venv/dev.stamp ## Run the tests that kill, hang and interrupt work
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m faults
 
 test-rehearsals: .venv/dev.stamp ## Run the experiments on this CPU, at a reduced size
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/experiments -m rehearsal
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile tests/experiments -m rehearsal
 
 test-notebooks: .venv/notebooks.stamp ## Run and check the notebooks (four minutes)
 	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook

@@ -31,7 +31,7 @@ def main() -> None:
     able = [step for step in wanted if runner.caches or not step.needs_caches]
     done = {each.step: each for each in runner.all(able, options.processes, options.within)}
     rows = [*compare(figures, wanted, runner, done), *compare_pictures(able, runner)]
-    pages = check_pages()
+    pages = check_pages() if options.release or not options.only else ()
     print(table(rows))
     print(table_of_pages(pages))
     print(costs(done))

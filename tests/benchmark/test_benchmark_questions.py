@@ -1,8 +1,11 @@
-"""What is known, what is asked, and that no answer is in a question."""
+"""What is known, what is asked, that no answer is in a question, and that each is the published one."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from costmodel.benchmark import ScoreSheet
 from costmodel.benchmark._pose import QUESTIONS, pose
 from costmodel.benchmark._question import draw_names
 from costmodel.errors import CostModelError
@@ -11,9 +14,15 @@ from costmodel.records import Workload
 pytestmark = pytest.mark.white_box
 
 
+SHEET = ScoreSheet.read(Path(__file__).parents[2] / "experiments" / "benchmark" / "result.json")
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_no_question_holds_its_answers(name):
-    question = pose(name).question
+def test_a_question_holds_no_answers_and_is_the_published_one(name):
+    posed = pose(name)
+    assert SHEET.questions[name] == posed.digest
+    assert posed.data.items() <= SHEET.data.items()
+    question = posed.question
     rows = question.rows
     asked = rows["role"] == "asked"
     assert rows.loc[asked, "latency_s"].isna().all()

@@ -1,7 +1,6 @@
 """The experiments for a GPU run through on a CPU, in small, and their tables say what was planted."""
 
 import json
-import os
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -10,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from experiment_folder import without_tensor_intrinsics
 
 pytest.importorskip("tvm")
 
@@ -21,22 +21,14 @@ pytestmark = pytest.mark.tvm
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MATMUL = "matmul-m16-n16-k16"
 
-# An import of TVM that no CPU schedule needs, and that takes stock's workers 15 s and more.
-WITHOUT_TENSOR_INTRINSICS = """
-import sys, types
-name = "tvm.s_tir.tensor_intrin"
-sys.modules[name] = types.ModuleType(name)
-"""
-
 
 def run(folder: Path, name: str, *arguments: object) -> tuple[Any, list[str]]:
     """What an experiment writes to its file, and the lines that it prints."""
-    (folder / "sitecustomize.py").write_text(WITHOUT_TENSOR_INTRINSICS)
     result = folder / "result.json"
     command = [sys.executable, EXPERIMENTS / name / "run.py", "--runner", "cpu", "--json", result, *arguments]
     done = subprocess.run(
         list(map(str, command)),
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env=without_tensor_intrinsics(folder),
         capture_output=True,
         text=True,
         check=False,

@@ -64,10 +64,10 @@ def test_the_reference_is_not_what_outputs_were_before(kind: str, family: Triton
 
 @pytest.mark.triton
 @by_family
-def test_the_default_compiles_at_both_sizes(kind: str, family: TritonFamily, tmp_path: Path) -> None:
-    for dims in tables(kind).SIZES[family.name]:
-        space = family.space(family.workload(**dims))
-        build_triton_family(family, space.candidate(space.default), "sm_90", tmp_path)
+def test_the_default_compiles(kind: str, family: TritonFamily, tmp_path: Path) -> None:
+    space = family.space(family.workload(**tables(kind).SIZES[family.name][0]))
+    built = build_triton_family(family, space.candidate(space.default), "sm_90", tmp_path)
+    assert built.library, built.error
 
 
 @pytest.mark.triton

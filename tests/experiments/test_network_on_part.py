@@ -1,7 +1,6 @@
 """The experiment on a network runs through on a CPU, in small; what needs a GPU is driven with fakes."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,19 +11,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from experiment_folder import without_tensor_intrinsics
 
 pytest.importorskip("tvm")
 
 pytestmark = pytest.mark.tvm
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "network_on_part"
-
-# An import of TVM that no CPU schedule needs, and that takes stock's workers 15 s and more.
-WITHOUT_TENSOR_INTRINSICS = """
-import sys, types
-name = "tvm.s_tir.tensor_intrin"
-sys.modules[name] = types.ModuleType(name)
-"""
 NETWORK = ("--tokens", 8, "--size", 32, "--heads", 2, "--tune", "softmax")
 SEARCH = ("--trials", 2, "--population", 8, "--generations", 1, "--threads", 1, "--sms", 1, "--visits", 3)
 
@@ -40,13 +33,11 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType
 
 def run(folder: Path) -> tuple[dict[str, Any], str]:
     """What the experiment writes to its file, and what it prints."""
-    (folder / "sitecustomize.py").write_text(WITHOUT_TENSOR_INTRINSICS)
     result = folder / "result.json"
     command = [sys.executable, FOLDER / "run.py", "--runner", "cpu", "--json", result, *NETWORK, *SEARCH]
-    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         list(map(str, command)),
-        env={**os.environ, "PYTHONPATH": path},
+        env=without_tensor_intrinsics(folder),
         capture_output=True,
         text=True,
         check=False,
