@@ -83,8 +83,8 @@ def interpret(
     return msgspec.json.decode(done.stdout, type=list[str])
 
 
-def answer(job: InterpreterJob) -> list[str]:
-    """Run the configs of a job, in a process in which Triton was told to interpret; why each is wrong."""
+def interpret_here(job: InterpreterJob) -> list[str]:
+    """Run the configs of a job in this process, where Triton was told to interpret; why each is wrong."""
     source, workload = TritonSource(job.places), Workload.parse(job.workload)
     family = next(family for family in source.families if family.computes(workload))
     assert isinstance(family, TritonFamily)
@@ -140,5 +140,5 @@ def _told(parameter: KernelParameter, tensors: Sequence[Any]) -> Any:
 
 if __name__ == "__main__":
     sys.stdout.buffer.write(
-        msgspec.json.encode(answer(msgspec.json.decode(sys.stdin.buffer.read(), type=InterpreterJob)))
+        msgspec.json.encode(interpret_here(msgspec.json.decode(sys.stdin.buffer.read(), type=InterpreterJob)))
     )

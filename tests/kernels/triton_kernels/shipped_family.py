@@ -12,7 +12,7 @@ import pytest
 from numpy.lib import NumpyVersion as Version
 
 from costmodel.kernels._artifact import LaunchNote
-from costmodel.kernels.triton._interpreter import InterpreterJob, answer
+from costmodel.kernels.triton._interpreter import InterpreterJob, interpret_here
 from costmodel.kernels.triton._source import TritonSource
 from costmodel.records import Candidate, Config, Workload
 from costmodel.records._candidate import Decision
@@ -32,7 +32,7 @@ def assert_right(name: str, *configs: Mapping[str, Decision], places: Sequence[s
     workload = Workload.parse(name)
     space = SOURCE.space(workload, "cuda")
     found = tuple(space.candidate(Config(dict(decisions))).config.decisions for decisions in configs)
-    wrong = _interpreter().submit(answer, InterpreterJob(tuple(places), name, found)).result()
+    wrong = _interpreter().submit(interpret_here, InterpreterJob(tuple(places), name, found)).result()
     assert not any(wrong), dict(zip(map(str, configs), wrong, strict=True))
 
 
