@@ -2,15 +2,17 @@
 
 import os
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from costmodel.collector import EngineLostError
+from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.service import open_engine
 from costmodel.service._builder_pool import BuilderPool
-from costmodel.service._building import Building
+from costmodel.service._building import Building, _open_builders
 
 pytestmark = pytest.mark.white_box
 
@@ -79,3 +81,22 @@ def test_builders_that_come_back_are_used_again(tmp_path: Path) -> None:
             building.reopen(lost.value)
             assert building.engine().submit(divmod, 7, 2).result(60) == (3, 1)
         pools[0].close()
+
+
+def test_builders_start_at_once_and_each_imports_what_cannot_be_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pebble")
+    trace = "import os, pathlib\npathlib.Path(__file__).with_name(f'{os.getpid()}.trace').touch()\n"
+    (tmp_path / "leaves_a_trace.py").write_text(trace)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(MetaSchedule, "modules", ())
+    monkeypatch.setattr(MetaSchedule, "unshared_modules", ("no_such_module", "leaves_a_trace"))
+    with _open_builders(2, tmp_path, ["metaschedule"]) as engine:
+        end = time.monotonic() + 60
+        while len(list(tmp_path.glob("*.trace"))) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        started = {int(path.stem) for path in tmp_path.glob("*.trace")}
+        assert len(started) == 2
+        assert os.getpid() not in started
+        assert engine.submit(os.getpid).result(60) in started
