@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import last_networks
 import later_networks
 import latest_networks
 import networks
@@ -25,7 +26,13 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from variants import Partitions, Runner, Step, Variant, finish, on_stream, variants_of
 
 LEAST_RUNS = 20
-SETS = {"first": networks, "unseen": unseen_networks, "later": later_networks, "latest": latest_networks}
+SETS = {
+    "first": networks,
+    "unseen": unseen_networks,
+    "later": later_networks,
+    "latest": latest_networks,
+    "last": last_networks,
+}
 # What is kept of an event beside its name, place and times: the planner needs some, others explain kernels.
 KEPT = (
     "correlation",

@@ -43,7 +43,7 @@ def test_networks_are_measured_and_traced(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("chosen", "count"), [("unseen", 13), ("later", 17), ("latest", 24)])
+@pytest.mark.parametrize(("chosen", "count"), [("unseen", 13), ("later", 17), ("latest", 24), ("last", 17)])
 def test_networks_that_rules_have_not_met_are_measured(chosen: str, count: int, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     command = [sys.executable, FOLDER / "record.py", "--out", tmp_path, "--device", "cpu", "--runs", "2"]
