@@ -52,7 +52,7 @@ test-rehearsals: .venv/dev.stamp ## Run the experiments on this CPU, at a reduce
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile tests/experiments -m rehearsal
 
 test-notebooks: .venv/notebooks.stamp ## Run and check the notebooks (four minutes)
-	$(BIN)/python -m pytest -n auto tests/notebooks -m notebook
+	$(BIN)/python -m pytest -n auto --dist worksteal tests/notebooks -m notebook
 
 test-kernel-tuner: .venv/kernel-tuner.stamp ## Run the tests of the Kernel Tuner plug-in (one minute)
 	$(BIN)/python -m pytest tests/integrations/test_integrations_kernel_tuner.py tests/experiments/test_kernel_tuner.py
@@ -74,7 +74,7 @@ docs: .venv/docs.stamp ## Build the documentation into out/site
 	@echo 'Read it: $(BIN)/python -m http.server --directory out/site'
 
 test-docs: .venv/docs.stamp ## Run the commands and code blocks of README and docs/ (ten minutes)
-	$(BIN)/python -m pytest -n auto tests/docs -m docs
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist worksteal tests/docs -m docs
 
 test-fresh: .venv/docs.stamp ## Run the blocks of PAGES (default: all) from new environments with what each page says to install
 	$(BIN)/python tests/docs/fresh.py $(PAGES)
