@@ -104,6 +104,7 @@ def test_what_is_old_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert use == StageUse(*BUILD, 4, 0, 0, (None,))
 
 
+@pytest.mark.usefixtures("_interruptible")
 def test_builders_serve_workers_and_are_shown(tmp_path: Path) -> None:
     pytest.importorskip("pebble")
     address, store = f"unix://{tmp_path / 'b.sock'}", str(tmp_path / "jobs.db")
