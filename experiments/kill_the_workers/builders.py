@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from stages import content  # noqa: E402
 from costmodel.files import write_json  # noqa: E402
 
 CLIENTS, BUILDERS = 3, 2
+_ERROR = re.compile(r"costmodel\.[\w.]+: ")
 Line = tuple[str, ...]
 
 
@@ -63,13 +65,19 @@ class Crowd:
         """Whether these have done what they were for."""
         return all(self._running[name].poll() == 0 for name in names)
 
-    def failed(self, names: list[str]) -> dict[str, str]:
-        """What those said that ended by themselves with an error."""
-        return {
-            name: (self._folder / f"{name}.log").read_text(errors="replace")[-500:]
-            for name in names
-            if (self._running[name].poll() or 0) > 0
-        }
+    def restart_failed(self, names: list[str]) -> dict[str, str]:
+        """Start those again that ended by themselves with an error, as whoever looks after them would.
+
+        Returns:
+            What each said of why.
+        """
+        said = {}
+        for name in names:
+            if (self._running[name].poll() or 0) > 0:
+                lines = (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
+                said[name] = next((line for line in reversed(lines) if _ERROR.match(line)), "")[:500]
+                self._running[name] = self._start(name)
+        return said
 
     def close(self) -> None:
         for process in self._running.values():
@@ -100,10 +108,10 @@ def crowd(kind: str, args: argparse.Namespace) -> dict[str, object]:
             lines[client] = (str(HERE / "stages.py"), "ask", address_of(lines, folder), str(folder), *numbers)
         running = Crowd(lines, folder)
         stack.callback(running.close)
-        end, failed = time.monotonic() + args.seconds, dict[str, str]()
+        end, failed = time.monotonic() + args.seconds, list[str]()
         while not running.have_ended(clients) and time.monotonic() < end:
             time.sleep(chance.uniform(*args.pause))
-            failed |= running.failed(clients)
+            failed += running.restart_failed(clients).values()
             if kills.total() < args.kills and (killed := kill_one(running, lines, clients, chance)):
                 kills[killed] += 1
         return {"kills": dict(kills), "failed": failed, **counted(folder, args.stages)}

@@ -139,5 +139,5 @@ def test_the_name_of_a_file_stays_as_it_is(here: Path, name: str) -> None:
     run("submit", "job.toml", "--trials", 1, "--store", name)
     run("work", "--once", "--runner", "replay", "--store", name)
     found = {path.name.removesuffix("-journal") for path in here.iterdir()}
-    assert found - {"job.toml", "out"} == {name}
+    assert found - {"job.toml", "out"} == {name, Path(name).with_suffix(".studies").name}
     assert "block" in run("list", "--store", name)
