@@ -64,11 +64,18 @@ _UNALIGNED, _ALIGNED = _Remains(0.26, 3.3e-6, 4e-6), 8
 # gain less, but not those backwards.
 _OTHER_PRODUCTS = _Remains(0.5, START_S, 3e-6)
 _OTHER_CONVOLUTIONS, _FORWARD_CONVOLUTIONS = _Remains(0.62, START_S, 4e-6), ("*fprop*",)
+# Those of older Tensor Cores, in place of which newer ones' run.
+_OLDER_CONVOLUTIONS, _OLDER = ("*sm80*fprop_implicit_gemm_tf32*",), _Remains(0.45, START_S, 4e-6)
+# Attention whose heads have more than 128 channels, for which no other kernel is made.
+_WIDE_ATTENTION, _OF_WIDE_HEADS = ("*fmha_cutlassf*gmem*",), _Remains(0.35, START_S, 4e-6)
 # Convolutions that stay on CUDA cores although others use TF32 have three channels, and stay slow. So has the
 # first of a network that begins with it.
 _OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.8, START_S, 4e-6), ("*conv*", "*fprop*")
 # The same to each element, in the order of the memory and in another.
 _STREAMING, _STRIDED = _Remains(0.47, START_S, 3e-6), _Remains(0.9, START_S, 5e-6)
+# What computes for each element more than it reads.
+_GELU, _OF_GELU = ("*gelu*",), _Remains(0.62, START_S, 3e-6)
+_SOFTPLUS, _OF_SOFTPLUS = ("*softplus*",), _Remains(0.95, START_S, 3e-6)
 # cuDNN's kernels from one order of the memory to another.
 _TURNS = ("*nchwtonhwc*", "*nhwctonchw*")
 # cuDNN's batch norms of inference, in place of which PyTorch's run.
@@ -97,9 +104,9 @@ _COPIES, _OF_COPIES = ("*dtod*",), 0.5
 _NORMS, _OF_NORM, _PREPARES_S = ("bn_fw_inf",), 2, 1.9e-6
 # Convolutions that read channels last and write them first: in half precision a kernel of its own does it.
 _TURNING = ("nhwckrsc_nchw_",)
-# Autocast converts weights, gradients and what layers pass on: kernels for each product, what one takes, and
-# the host's part of all. Of five networks, which have 1.4 to 2.7 of 2.1 to 4.3 us, and 14 to 54 us.
-_OF_CAST, _CAST_S, _CASTS_OF_HOST_S = 2, 2.9e-6, 18e-6
+# Autocast converts weights, gradients and what layers pass on: what that takes for a product, beside a share
+# of the product's time in float32, and the host's part. Of eight networks: 1.8 to 8.1 us, and 14 to 54.
+_CAST_S, _CAST_SHARE, _CASTS_OF_HOST_S = 2.7e-6, 0.02, 18e-6
 _CONVERSION = "conversion for half precision", KernelClass(KernelKind.STREAMING, Precision.HALF)
 
 
@@ -153,7 +160,8 @@ def half_precision(
         workloads=("", *(in_float16(Workload.parse(name)).name for name in graph.workloads[1:])),
         classes=tuple(_halved(each) for each in graph.known_classes),
     )
-    return _with_conversions(raise_to_floor(graph, changed), turning_s, norms, casts)
+    casts_s = np.where(casts, _CAST_S + _CAST_SHARE * graph.durations_s, 0.0)
+    return _with_conversions(raise_to_floor(graph, changed), turning_s, norms, casts_s)
 
 
 def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) -> FloatArray:
@@ -172,10 +180,14 @@ def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) ->
     for those, remains in (
         (find_products(graph), _OTHER_PRODUCTS),
         (find_products(graph) & match_names(graph, *_FORWARD_CONVOLUTIONS), _OTHER_CONVOLUTIONS),
+        (match_names(graph, *_OLDER_CONVOLUTIONS), _OLDER),
         (lanes, moved),
         (is_unaligned, unaligned),
+        (match_names(graph, *_WIDE_ATTENTION), _OF_WIDE_HEADS),
         (of_few_channels, few_channels),
         (np.isin(kinds, (KernelKind.STREAMING, KernelKind.OTHER)), _STREAMING),  # others: of optimisers
+        (match_names(graph, *_GELU), _OF_GELU),
+        (match_names(graph, *_SOFTPLUS), _OF_SOFTPLUS),
         (match_names(graph, *_TURNS), _STRIDED),
         (match_names(graph, *_NORMS_LAST), _NORM_LAST),
         (match_names(graph, *_NORMS_FIRST), _NORM_FIRST),
@@ -229,10 +241,12 @@ def _of_conversions(turning: Mask, norms: Mask, casts: Mask) -> str:
     return f"; kernels that convert are added for {', '.join(told)}" if told else ""
 
 
-def _with_conversions(graph: KernelGraph, turning_s: FloatArray, norms: Mask, casts: Mask) -> KernelGraph:
+def _with_conversions(
+    graph: KernelGraph, turning_s: FloatArray, norms: Mask, casts_s: FloatArray
+) -> KernelGraph:
     """Add kernels for layouts, weights of norms and casts behind those that cause them."""
-    counts = (turning_s > 0) + _OF_NORM * norms + _OF_CAST * casts
-    each_s = np.where(casts, _CAST_S, np.where(norms, _PREPARES_S, turning_s))
+    counts = np.where(casts_s > 0, 1, np.where(norms, _OF_NORM, (turning_s > 0).astype(int)))
+    each_s = np.where(casts_s > 0, casts_s + turning_s, np.where(norms, _PREPARES_S, turning_s))
     return insert_kernels(graph, AddedKernels(*_CONVERSION, counts, each_s, np.where(norms, 1, 0)))
 
 
