@@ -14,13 +14,13 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from kit.results import markdown_table, rounded
-from ways import AGAIN, DEFAULT, EAGER, OURS, PART, SHIPPED, TUNED, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, LISTS, OURS, PART, SHIPPED, UNTIMED, WHOLE
 
 from costmodel.files import write_json
 
 FOUND = Path(__file__).with_name("networks.json")
 PICTURE = Path(__file__).with_name("networks.png")
-OF_OURS = (OURS, TUNED, UNTIMED)
+OF_OURS = (OURS, LISTS, UNTIMED)
 OTHERS = (EAGER, DEFAULT, WHOLE, PART)
 _COLOURS = {
     EAGER: "#bbbbbb",
@@ -28,7 +28,7 @@ _COLOURS = {
     WHOLE: "#c0392b",
     PART: "#e0a030",
     UNTIMED: "#4c9f8f",
-    TUNED: "#7fb3e0",
+    LISTS: "#7fb3e0",
 }
 _COLUMNS, _MOST = 4, 4.0
 
@@ -92,7 +92,7 @@ def table(networks: Networks) -> str:
         ratios = [compile_ratios(networks, way, stock) for way in OF_OURS]
         if any(ratios):
             shown.append([f"compile time / {stock}", "0.5; 0.15", *(_summed(each, max) for each in ratios)])
-    again = [abs(each[AGAIN] / each[OURS] - 1) for each in (*parts, *whole) if AGAIN in each]
+    again = [abs(each[AGAIN] / each[LISTS] - 1) for each in (*parts, *whole) if AGAIN in each]
     repeats = f"A/A: {median(again):.1%} in the median, {max(again):.1%} at most." if again else ""
     return f"{markdown_table(['figure', 'goal', *OF_OURS], shown)}\n\n{repeats}"
 
@@ -109,10 +109,9 @@ def draw(networks: Networks, path: Path) -> None:
     figure = NotebookFigure(figsize=(11, 2.6 * rows + 0.5), layout="constrained")
     panels = figure.subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).flatten()
     for panel, found in zip(panels, networks, strict=False):
-        ours = OURS if any(OURS in each for each in found["latency_s"].values()) else TUNED
-        on_parts = {int(sms): each for sms, each in found["latency_s"].items() if ours in each}
+        on_parts = {int(sms): each for sms, each in found["latency_s"].items() if OURS in each}
         for way, colour in _COLOURS.items():
-            line = {sms: each[way] / each[ours] for sms, each in on_parts.items() if way in each}
+            line = {sms: each[way] / each[OURS] for sms, each in on_parts.items() if way in each}
             panel.plot(line.keys(), line.values(), color=colour, marker=".", linewidth=1.4, label=way)
         panel.axhline(1.0, color="black", linewidth=1.2, label="six timed")
         panel.set_title(f"{found['network']}, {found['device'].split()[1]}", fontsize=9)

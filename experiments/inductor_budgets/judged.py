@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from graphs import CpuGraphs, GpuGraphs, Graphs
 from networks import JUDGED, Network
-from ways import AGAIN, BLOCKS, DEFAULT, EAGER, OURS, PART, SHIPPED, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, LISTS, OURS, PART, SHIPPED, UNTIMED, WHOLE
 
 from costmodel.files import write_json
 from costmodel.integrations.inductor import _install, report
-from costmodel.integrations.inductor._models import shipped_blocks
 
 STOCK = "max-autotune-no-cudagraphs"
 ROUNDS = 9
@@ -71,12 +70,13 @@ class Judged:
         first, *others = sorted(parts, key=lambda sms: abs(sms - 32)) or [whole]
         yield self._add_ours(UNTIMED, first)
         yield self._add_ours(OURS, first)
-        yield self._add_ours(BLOCKS, first)
+        yield self._add_ours(LISTS, first)
         yield self._add(WHOLE, whole, parts, self._stock)
-        for sms in others + [whole] * bool(parts):
+        for sms in [whole] * bool(parts) + others:
             yield self._add_ours(OURS, sms)
-            yield self._add_ours(BLOCKS, sms)
             yield self._add_ours(UNTIMED, sms)
+        if parts:
+            yield self._add_ours(LISTS, whole)
         for sms in (first, *others):
             if sms != whole:
                 yield self._add(PART, sms, [], self._stock)
@@ -96,8 +96,8 @@ class Judged:
 
         def make() -> Callable[..., Any]:
             made = compile_for(self._module, **options)
-            if way == BLOCKS:
-                made._plan = replace(made._plan, blocks=shipped_blocks())
+            if way == LISTS:
+                made._plan = replace(made._plan, blocks=None)
             return made.for_sms(sms)
 
         return self._add(way, sms, [], make)
@@ -145,10 +145,10 @@ class Judged:
         yield
 
     def result(self) -> dict[str, Any]:
-        """Return what is known so far: times of a part's graphs, in turns, those of ours twice."""
+        """Return what is known so far: times of a part's graphs, in turns, one way twice."""
         for sms in self._not_timed:
             replays = self._replays[sms]
-            again = {AGAIN: replays[OURS]} if OURS in replays else {}
+            again = {AGAIN: replays[LISTS]} if LISTS in replays else {}
             self._latency_s[sms] = self._graphs.time(sms, replays | again, ROUNDS)
         self._not_timed.clear()
         return {

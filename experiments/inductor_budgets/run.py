@@ -13,7 +13,7 @@ from typing import Any
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 from kit.results import markdown_table
 from options import parse_options
-from ways import AGAIN, BLOCKS, DEFAULT, EAGER, OURS, PART, UNTIMED, WHOLE
+from ways import AGAIN, DEFAULT, EAGER, LISTS, OURS, PART, UNTIMED, WHOLE
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -87,12 +87,12 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 def table(networks: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: microseconds of each network on each part, in each way; then what failed."""
-    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, BLOCKS, UNTIMED)
+    ways = (EAGER, DEFAULT, WHOLE, PART, OURS, LISTS, UNTIMED)
     rows = []
     for found in networks:
         for sms, latency_s in found["latency_s"].items():
             shown = [f"{latency_s[way] * 1e6:.1f}" if way in latency_s else "" for way in ways]
-            again = f"{latency_s[AGAIN] / latency_s[OURS] - 1:+.1%}" if AGAIN in latency_s else ""
+            again = f"{latency_s[AGAIN] / latency_s[LISTS] - 1:+.1%}" if AGAIN in latency_s else ""
             rows.append([found["network"], sms, *shown, again])
     failed = [f"{each['network']}, {way}: {why}" for each in networks for way, why in each["failed"].items()]
     return "\n".join([markdown_table(["network", "SMs", *ways, "A/A"], rows), *failed])

@@ -8,7 +8,6 @@ EAGER, DEFAULT, WHOLE, PART, OURS, UNTIMED = (
     "ours",
     "ours, nothing timed",
 )
-TUNED = "ours, all timed"  # other kernels tuned step by step, and fusion timed, as max-autotune does
-BLOCKS = "ours, three blocks timed"  # the model's first three of other kernels
-AGAIN = "ours, again"
+LISTS = "ours, Inductor's blocks"  # short lists of block sizes for other kernels, as of PyTorch
+AGAIN = "ours, Inductor's blocks, again"
 SHIPPED = "max-autotune, as shipped"  # compiled only: with the assembler of PyTorch 2.11's workers alone

@@ -445,6 +445,13 @@ def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) 
     assert report()["left to Inductor: blocks of a kernel"] >= 2
 
 
+def test_only_by_default_blocks_are_those_of_the_model() -> None:
+    for keep in (0, 6):
+        assert compile_for(torch.relu, keep=keep)._plan.blocks is shipped_blocks()
+        assert compile_for(torch.relu, keep=keep, mode="default")._plan.blocks is None
+        assert compile_for(torch.relu, keep=keep, model=None)._plan.blocks is None
+
+
 def test_inductor_compiles_what_a_plan_wrote(
     timings: ProductTimings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

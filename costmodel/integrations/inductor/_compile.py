@@ -51,10 +51,10 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
             With 0, the best by the model is taken, and nothing is timed.
         model: Ranks candidates; ``default`` for the one that comes with this package, None for Inductor's
             own order.
-        mode: Of ``torch.compile``. Default: products, convolutions and Inductor's short lists of other
-            kernels are timed, and what follows a product is fused by rule. ``max-autotune-no-cudagraphs``
-            tunes other kernels step by step and times fusion, too. With ``keep=0`` nothing is timed: other
-            kernels get blocks by a model.
+        mode: Of ``torch.compile``. Default: products, convolutions and three choices of a model for the
+            blocks of each other kernel are timed, and what follows a product is fused by rule.
+            ``max-autotune-no-cudagraphs`` tunes other kernels step by step and times fusion, too. With
+            ``keep=0`` nothing is timed.
         store: Record store of timings, which other processes share. Default: ``$COSTMODEL_INDUCTOR_STORE``,
             or ``~/.cache/costmodel/inductor.jsonl``.
         options: Of ``torch.compile``, such as ``dynamic`` and ``fullgraph``.
@@ -70,7 +70,7 @@ def compile(  # noqa: PLR0913 (what PyTorch calls it; options)
     check_whole("keep", keep, 0, 1000)
     plan = _plan(keep, model, store)
     if mode is None:
-        blocks = shipped_blocks() if model == "default" and not keep else None
+        blocks = shipped_blocks() if model == "default" else None
         plan = replace(plan, times_fusion=False, blocks=blocks)
     return SmDispatcher(function, plan, budgets, _options_of(mode, keep), options)
 
