@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from msgspec.structs import replace
+
 from costmodel.files import write_json
 from costmodel.search._search import batches_in_flight
 from costmodel.service import TuneWork, simulate
@@ -14,22 +16,26 @@ from costmodel.service._stage_times import StageTimes
 TASKS = 40  # for each GPU
 FORMER = TuneWork(24, batch=6, batches=2)  # of runs that do not say theirs
 GPUS = (1, 2, 4)
+BUILDS = Path(__file__).parents[1] / "capacity" / "builds.json"
 
 
 def main() -> None:
     """Add to the results what is simulated from the means of that phase."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, help="results of run.py")
-    path = parser.parse_args().json
-    result = json.loads(path.read_text())
+    parser.add_argument("--spread", action="store_true", help="builds as unlike as those of ../capacity")
+    args = parser.parse_args()
+    result = json.loads(args.json.read_text())
     phases = result["phases"]
     first = min(phases, key=lambda phase: phase["gpus"])
     work = FORMER
     if trials := result.get("trials"):
         work = TuneWork(trials, *batches_in_flight(1 + first["builders"], trials))
     times = times_of(first, work.batch or 1)
+    if args.spread:
+        times = replace(times, build_s=as_unlike(times.build_s[0]))
     result["simulated"] = [row(work, times, first, gpus) for gpus in GPUS]
-    write_json(path, result)
+    write_json(args.json, result)
     one = result["simulated"][0]["an_hour"]
     for found in result["simulated"]:
         times_one, there = found["an_hour"] / one, [p for p in phases if p["gpus"] == found["gpus"]]
@@ -37,6 +43,12 @@ def main() -> None:
         print(
             f"{found['gpus']} GPUs: simulated {found['an_hour']:,}, {times_one:.2f} times one; {really:,.0f}"
         )
+
+
+def as_unlike(mean_s: float) -> tuple[float, ...]:
+    """Seconds with this mean, as unlike each other as builds whose times were noted one by one."""
+    noted = json.loads(BUILDS.read_text())["build_s"]
+    return tuple(mean_s * each / mean(noted) for each in noted)
 
 
 def times_of(phase: dict[str, Any], batch: int) -> StageTimes:
