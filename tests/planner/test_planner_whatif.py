@@ -131,6 +131,8 @@ def slower(memory: float, pace: float, of_memory: float = 1.0) -> float:
         ("sgemm", 264, 4, 1, 0.15, 2),
         ("sgemm", 330, 4, 2, 0.15, 3 / 2),  # the fifth block of an SM takes as long as two
         ("sgemm", 330, 4, 4, 0.15, (16 + 5) / 12),
+        ("gemmSN_TN_kernel", 264, 4, 5, 0.15, 1),  # neither two nor four blocks of 4 warps keep 16 busy
+        ("gemmSN_TN_kernel", 528, 4, 8, 0.15, 2),
         ("sgemm_tf32", 132, 8, 2, 0.45, 2),
         ("nvjet_sm90_hsh", 132, 8, 2, 0.45, 2),
         ("gelu", 132, 4, 2, 0.65, 1),  # neither 4 nor 8 warps keep 10 busy

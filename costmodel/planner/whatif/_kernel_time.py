@@ -24,6 +24,8 @@ START_S = 1.2e-6
 # Warps that keep an SM busy: fewer take as long as these.
 _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS = 5.0, 10.0
 _FEW_AT_ONCE = 2
+# cuBLAS's products of a matrix and up to sixteen vectors, whose warps wait for the memory.
+_OF_FEW_ROWS, _BUSY_WARPS_OF_FEW_ROWS = ("*gemmsn*",), 16.0
 # What of the work is the memory's, which all SMs share. On CUDA cores and of kinds: with the least error of
 # kernels in nine networks on 64 and 32 SMs (datasets/traces).
 _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.15, 0.45, 0.65
@@ -131,7 +133,9 @@ def count_rounds(graph: KernelGraph) -> FloatArray:
 
 
 def _busy_warps(graph: KernelGraph) -> FloatArray:
-    return np.where(find_products(graph), _BUSY_WARPS_OF_PRODUCTS, _BUSY_WARPS)
+    of_few_rows = match_names(graph, *_OF_FEW_ROWS)
+    of_products = np.where(of_few_rows, _BUSY_WARPS_OF_FEW_ROWS, _BUSY_WARPS_OF_PRODUCTS)
+    return np.where(find_products(graph), of_products, _BUSY_WARPS)
 
 
 def _is_held(graph: KernelGraph) -> Mask:
