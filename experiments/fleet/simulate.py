@@ -23,6 +23,7 @@ def main() -> None:
     """Add to the results what is simulated from the means of that phase."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, required=True, help="results of run.py")
+    parser.add_argument("--jobs", type=int, nargs="+", help="also with so many jobs at once on one GPU")
     parser.add_argument("--spread", action="store_true", help="builds as unlike as those of ../capacity")
     args = parser.parse_args()
     result = json.loads(args.json.read_text())
@@ -35,6 +36,10 @@ def main() -> None:
     if args.spread:
         times = replace(times, build_s=as_unlike(times.build_s[0]))
     result["simulated"] = [row(work, times, first, gpus) for gpus in GPUS]
+    result["jobs_at_once"] = [row(work, times, {**first, "workers": jobs}, 1) for jobs in args.jobs or ()]
+    for jobs, found in zip(args.jobs or (), result["jobs_at_once"], strict=True):
+        found["jobs"] = jobs
+        print(f"{jobs} at once: simulated {found['an_hour']:,}, builders {found['builders_busy']:.0%} busy")
     write_json(args.json, result)
     one = result["simulated"][0]["an_hour"]
     for found in result["simulated"]:
