@@ -1,7 +1,7 @@
 """Files opened for reading: regular ones alone, unpacked as they are read, and no further than they may.
 
-What fails here raises ``OSError`` or ``ValueError``; ``costmodel.reading.refusing`` makes of it an error that
-user can act on.
+What fails here raises ``OSError`` or ``ValueError``; ``costmodel.reading.refusing`` makes an error of it that
+a user can act on.
 """
 
 import gzip

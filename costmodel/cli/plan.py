@@ -381,9 +381,11 @@ def _critical_path(rows: "pd.DataFrame", is_changed: bool) -> "Table":
     longest = int(rows["name"].str.len().max()) if len(rows) else 0
     table.add_column("name", overflow="fold", min_width=min(longest, _NAME_WIDTH))
     table.add_column("kind")
-    for name in ("tasks", "us", "%"):
+    ranks = ("rank",) if "rank" in rows else ()
+    for name in (*ranks, "tasks", "us", "%"):
         table.add_column(name, justify="right")
     for row in rows.to_dict(orient="records"):
         us, share = row["seconds"] * 1e6, 100 * row["share"]
-        table.add_row(row["name"], row["kind"], f"{row['tasks']:,}", f"{us:,.1f}", f"{share:.1f}")
+        shown = (*(str(row[each]) for each in ranks), f"{row['tasks']:,}", f"{us:,.1f}", f"{share:.1f}")
+        table.add_row(row["name"], row["kind"], *shown)
     return table

@@ -119,7 +119,9 @@ def _longest(plan: "Plan") -> list[str]:
     row = plan.operators.iloc[0]
     of_roofline = row["roofline_share"]
     reached = "" if pd.isna(of_roofline) else f", at {of_roofline:.0%} of what the device allows"
-    return [f"{row['operator']} takes {row['share']:.0%} of the time of kernels{reached}."]
+    name = row["operator"]
+    what = f"What no operator launched {name}" if name.startswith("(") else name
+    return [f"{what} takes {row['share']:.0%} of the time of kernels{reached}."]
 
 
 def _waiting(plan: "Plan") -> list[str]:
@@ -187,17 +189,19 @@ def _operators(plan: "Plan") -> str:
 
 def _critical_path(plan: "Plan") -> str:
     table = plan.critical_path.by_name().head(_MOST_ROWS)
+    ranks = ("rank",) if "rank" in table else ()
     rows = [
         [
             _named(row["name"], row["share"]),
             _Cell(row["kind"]),
+            *(_Cell(str(row[each])) for each in ranks),
             _Cell(f"{row['tasks']:,}"),
             _Cell(f"{1e6 * row['seconds']:,.1f}"),
             _Cell(f"{100 * row['share']:.1f}"),
         ]
         for row in table.to_dict(orient="records")
     ]
-    return _table("Critical path, longest first", ("name", "kind", "tasks", "us", "%"), rows, words=2)
+    return _table("Critical path, longest first", ("name", "kind", *ranks, "tasks", "us", "%"), rows, words=2)
 
 
 def _named(name: str, share: float) -> _Cell:

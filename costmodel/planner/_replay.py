@@ -113,14 +113,18 @@ class CriticalPath:
     def by_name(self) -> pd.DataFrame:
         """Return ``name``, ``kind``, ``tasks``, ``seconds`` and ``share`` of the makespan, longest first.
 
-        The last rows are gaps: the time between tasks, by whether a device or a host waited.
+        Gaps are the time between tasks, by whether a device or a host waited. Where several ranks were
+        recorded, ``rank`` comes after ``kind``: of the task, or of the one that waited.
         """
         graph = self.timeline.graph
         on_device = graph.on_device[self.tasks]
+        ranks = [graph.resources[each].rank for each in graph.resource_ids[self.tasks].tolist()]
+        by = ["name", "kind"] if None in ranks else ["name", "kind", "rank"]
         rows = pd.DataFrame(
             {
                 "name": [graph.name(task) for task in self.tasks.tolist()],
                 "kind": [TaskKind(kind).name.lower() for kind in graph.kinds[self.tasks].tolist()],
+                "rank": ranks,
                 "seconds": self.spent_s,
             }
         )
@@ -128,11 +132,12 @@ class CriticalPath:
             {
                 "name": np.where(on_device, "(launch latency, gaps between kernels)", "(gaps of the host)"),
                 "kind": "gap",
+                "rank": ranks,
                 "seconds": self.waited_s,
             }
         )
         rows = pd.concat([rows, waits[waits.seconds > 0]])
-        table = rows.groupby(["name", "kind"], sort=False, as_index=False).agg(
+        table = rows.groupby(by, sort=False, as_index=False).agg(
             tasks=("seconds", "size"), seconds=("seconds", "sum")
         )
         table["share"] = table.seconds / (self.timeline.makespan_s or 1.0)

@@ -1,6 +1,7 @@
 """Several ranks as one graph: traces of a simulated group, whose collectives wait for who arrives last."""
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,6 +96,9 @@ def test_who_arrives_late_is_told_and_others_wait(tmp_path: Path) -> None:
     assert table["last_share"].idxmax() == 1
     assert table["waited_s"].idxmin() == 1
     assert 1e6 * table.loc[0, "waited_s"] == pytest.approx(300.0, abs=60.0)
+    path = plan(tmp_path).critical_path.by_name()
+    assert path.groupby("rank")["seconds"].sum().idxmax() == 1
+    assert path["seconds"].sum() == pytest.approx(plan(tmp_path).before.makespan_s)
     assert (table["exposed_s"] <= table["collective_s"] + table["waited_s"] + 1e-12).all()
 
 
@@ -186,6 +190,8 @@ def test_the_command_shows_ranks(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "arrives last %" in done.output
     assert "<h2>Ranks</h2>" in report.read_text()
+    assert re.search("name +kind +rank +tasks", done.output)
+    assert re.search("<th[^>]*>rank</th><th[^>]*>tasks</th>", report.read_text())
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "absent"])
