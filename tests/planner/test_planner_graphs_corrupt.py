@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from kineto_traces import Machine
 
+from costmodel.errors import CostModelError
 from costmodel.planner import replay
 from costmodel.planner.graphs._recorded_graph import RULES, RecordedGraph
 from costmodel.planner.graphs._trace import read_kineto
@@ -186,6 +188,28 @@ def test_a_file_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, packed
     assert recorded.inspection.counts["truncated"] == 1
     assert len(recorded.graph) > 10
     check(recorded)
+
+
+def test_a_rank_is_known_of_a_file_that_is_read_event_by_event(tmp_path: Path) -> None:
+    whole = {"distributedInfo": {"backend": "nccl", "rank": 3}, "traceEvents": whole_trace().events}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(whole)[:-200])
+    assert read_kineto(path).rank == 3
+
+
+def test_an_archive_of_traces_is_not_read_as_its_first(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "traces.json", "w") as archive:
+        archive.writestr("rank0.json", json.dumps({"traceEvents": whole_trace().events}))
+    with pytest.raises(CostModelError, match="is a ZIP archive"):
+        read_kineto(tmp_path / "traces.json")
+
+
+def test_why_nothing_is_left_of_a_trace_is_said(tmp_path: Path) -> None:
+    machine = whole_trace()
+    for event in machine.events:
+        event["dur"] = 1e300
+    with pytest.raises(CostModelError, match=r"has none: .* x unreadable time"):
+        read_kineto(machine.save(tmp_path / "trace.json"))
 
 
 def test_a_negative_or_missing_duration_is_not_taken_for_a_task(tmp_path: Path) -> None:

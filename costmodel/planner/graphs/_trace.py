@@ -54,9 +54,10 @@ def _read(path: Path, within: str) -> RecordedGraph:
     tracks = sort_onto_tracks(trace.events, findings, choose)
     tasks = list_tasks(tracks, trace, findings)
     if not tasks.pieces:
+        found_wrong = "; ".join(findings.inspection(len(trace.events), 0).sentences())
         raise CostModelError(
             f"A trace must hold calls of the host or kernels with times, but {path} has none: record it with "
-            "ProfilerActivity.CPU and ProfilerActivity.CUDA."
+            f"ProfilerActivity.CPU and ProfilerActivity.CUDA. {found_wrong}".rstrip()
         )
     found = keep_believed(find_links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
     return replace(_recorded(tasks, found, findings, len(trace.events)), rank=trace.rank)

@@ -25,6 +25,7 @@ _EXPORTS = {
     ".xplane.pb": "a profile of XLA in binary. Give the *.trace.json.gz that JAX wrote beside it.",
 }
 _CHUNK = 1 << 16
+_ZIP = b"PK\x03\x04"  # an archive that does not compress holds a trace that could be read, or several
 # Where an event could begin; one that is damaged is left there.
 _OBJECT = re.compile(r'\{\s*"')
 
@@ -50,6 +51,11 @@ def read_trace(path: Path, findings: FaultCounts) -> Trace:
     if trace is None:
         with refusing(path, _WHAT, _REMEDY), open_unpacked(path) as (file, _):
             data = _content(file, findings)
+        if data.startswith(_ZIP):
+            raise CostModelError(
+                f"A trace must be a file of its own, but {path} is a ZIP archive. Unpack it, and give "
+                "the file or, of several ranks, their folder."
+            )
         trace = read_trace_table(path, data) or _read_json(data, findings)
     if not trace.events:
         looks = say_looks(path, _WHAT, "chrome-trace")
@@ -80,13 +86,17 @@ def _read_json(data: bytes, findings: FaultCounts) -> Trace:
         found = msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError):  # cut off, NaN, no UTF-8, or fields of other types: event by event
         text = data.decode("utf-8", errors="replace")
-        return Trace(list(_salvaged(text, findings)), _devices(_after(text, '"deviceProperties"')))
+        devices, ranks = _after(text, '"deviceProperties"', "["), _after(text, '"distributedInfo"', "{")
+        return Trace(list(_salvaged(text, findings)), _devices(devices), rank=_rank(ranks))
     if isinstance(found, list):
         return Trace(found, {})
     if is_of_xla(found.traceEvents):
         return read_xla(data)
-    ranks = found.distributedInfo if isinstance(found.distributedInfo, dict) else {}
-    return Trace(found.traceEvents, _devices(found.deviceProperties), rank=read_whole(ranks.get("rank")))
+    return Trace(found.traceEvents, _devices(found.deviceProperties), rank=_rank(found.distributedInfo))
+
+
+def _rank(found: Any) -> int | None:
+    return read_whole(found.get("rank")) if isinstance(found, dict) else None
 
 
 def _devices(found: Any) -> dict[int, DeviceProperties]:
@@ -95,10 +105,10 @@ def _devices(found: Any) -> dict[int, DeviceProperties]:
     return {number: properties for number, properties in numbered if number is not None}
 
 
-def _after(text: str, key: str) -> Any:
-    """The list behind a key, wherever it stands; None if there is none that can be read."""
+def _after(text: str, key: str, opening: str) -> Any:
+    """What an opening bracket behind a key begins, wherever it stands; None if it cannot be read."""
     place = text.find(key)
-    begin = text.find("[", place) if place >= 0 else -1
+    begin = text.find(opening, place) if place >= 0 else -1
     try:
         return json.JSONDecoder(strict=False).raw_decode(text, begin)[0] if begin >= 0 else None
     except (ValueError, RecursionError):
