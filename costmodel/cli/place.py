@@ -1,5 +1,6 @@
 """``costmodel place``: the layers of a model over devices."""
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
 def place(
     graph: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="GRAPH.json", help="Nodes, edges and devices, in the JSON format of dnn-partitioning."
+            metavar="GRAPH.json|FILE.py:MODULE",
+            help="Nodes, edges and devices, in the JSON format of dnn-partitioning; or a Relax module, whose "
+            "kernels are placed on --slices of one GPU.",
+            show_default=False,
         ),
     ],
     objective: Annotated[
@@ -38,9 +42,17 @@ def place(
         str | None,
         typer.Option(
             metavar="SMS",
-            help="SMs of each slice, to place on slices instead, such as `132,66,66`. The times of the file "
-            "apply to "
-            "the largest; a slice with half of its SMs is assumed to take twice as long.",
+            help="SMs of each slice, to place on slices instead, such as `66,66`. Kernels of a module, and "
+            "nodes with smLatency, take what was recorded on so many SMs. Other times of a file apply to the "
+            "largest slice, and a slice with half of its SMs is assumed to take twice as long.",
+            show_default=False,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="GPU whose slices run a module, such as H100. Default: the first recorded, by name.",
             show_default=False,
         ),
     ] = None,
@@ -73,15 +85,51 @@ def place(
     Examples:
     - `costmodel place bert24_inference.json --objective latency --accelerators 6`
     - `costmodel place bert24_inference.json --slices 132,66,66 --memory 8000000000 --json out/placement.json`
+    - `costmodel place model.py:module --slices 88,44 --device H200`
     """
+    from costmodel.planner.graphs._json_graph import is_module_place
     from costmodel.planner.placement._place import place as place_nodes
     from costmodel.planner.placement._problem import read_placement
 
-    problem = _with_devices(read_placement(graph), accelerators, slices, memory)
+    on_all_us = None
+    if is_module_place(graph):
+        if accelerators is not None or memory is not None:
+            raise typer.BadParameter("--accelerators and --memory go with a file of nodes, not a module.")
+        problem, on_all_us = _of_module(graph, slices, device)
+    elif device is not None:
+        raise typer.BadParameter("--device goes with a module: a file of nodes has its own times.")
+    else:
+        problem = _with_devices(read_placement(Path(graph)), accelerators, slices, memory)
     found = place_nodes(problem, objective, contiguous=not non_contiguous, time_limit_s=time_limit, seed=seed)
     # The file first: who reads what is printed may stop before its end.
     write_json(json, {**{name: getattr(found, name) for name in found.__struct_fields__}, "gap": found.gap})
-    _print(found)
+    _print(found, "in the unit of the file" if on_all_us is None else "us")
+    if on_all_us is not None and objective == "throughput":
+        print_line(
+            f"One kernel after the other on all SMs takes {on_all_us:.6g} us a sample: "
+            f"these slices finish {on_all_us / found.value:.2f} times as many."
+        )
+
+
+def _of_module(place: str, sms: str | None, device: str | None) -> "tuple[PlacementProblem, float]":
+    """The kernels of a module on slices of a GPU, and what they take one after the other on all of it."""
+    from costmodel.planner._latencies import open_latencies
+    from costmodel.planner.graphs._json_graph import read_relax
+    from costmodel.planner.placement._problem import PlacementProblem, kernel_nodes, slices
+
+    if sms is None:
+        raise typer.BadParameter("A module is placed on slices of a GPU: give their SMs, such as 66,66.")
+    counts, latencies = _sms(sms), open_latencies(device=device)
+    if sum(counts) > latencies.device.sms:
+        raise CostModelError(
+            f"Slices must share the {latencies.device.sms} SMs of {latencies.device.name}, "
+            f"but {sms} are {sum(counts)}."
+        )
+    graphs = {each: read_relax(place, latencies, sms=each).graph for each in {*counts, latencies.device.sms}}
+    for sentence in graphs[latencies.device.sms].assumptions:
+        print_line(f"Assumed: {sentence}")
+    nodes, edges = kernel_nodes(graphs)
+    return PlacementProblem(nodes, edges, slices(counts, inf)), sum(node.latency for node in nodes)
 
 
 def _with_devices(
@@ -113,7 +161,7 @@ def _sms(text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _print(found: "Placement") -> None:
+def _print(found: "Placement", unit: str) -> None:
     title = f"{found.objective}, {'contiguous' if found.contiguous else 'not contiguous'}"
     rows = []
     for each in found.loads:
@@ -126,6 +174,4 @@ def _print(found: "Placement") -> None:
         if found.is_optimal
         else f"at most {found.gap:.1%} above the best (bound {found.bound:.6g})"
     )
-    print_line(
-        f"{what}: {found.value:.6g} in the unit of the file, {proof}; {found.method}, {found.seconds:.1f} s."
-    )
+    print_line(f"{what}: {found.value:.6g} {unit}, {proof}; {found.method}, {found.seconds:.1f} s.")

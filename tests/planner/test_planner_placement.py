@@ -11,10 +11,12 @@ from every_placement import EveryPlacement, draw
 from costmodel.errors import CostModelError, MissingExtraError
 from costmodel.planner import Node, PlacementDevice, PlacementProblem, place
 from costmodel.planner.placement import _place
-from costmodel.planner.placement._models import share_out_pairs
+from costmodel.planner.placement._evaluate import device_loads
+from costmodel.planner.placement._improve import Annealing, improve, share_out_pairs
+from costmodel.planner.placement._models import bound_by_share
 from costmodel.planner.placement._place import judge_placement
 from costmodel.planner.placement._problem import slices
-from costmodel.planner.placement._solver import Scale, import_cp_model, solve
+from costmodel.planner.placement._solver import Scale, import_cp_model, make_blocks, solve
 
 pytestmark = pytest.mark.white_box
 
@@ -69,6 +71,60 @@ def test_two_devices_at_a_time_share_out_what_one_had() -> None:
     assert share_out_pairs(problem, shared, time_limit_s=60, seed=0) == shared
 
 
+def test_clusters_move_where_no_block_gains_by_moving_alone() -> None:
+    """Twelve rings of six nodes, all on one of four devices: parting a ring costs more than it takes."""
+    nodes = tuple(Node(id=i, latency=1.0, transfer=20.0) for i in range(72))
+    edges = tuple((i, i + 1) for i in range(72) if i % 6 < 5) + tuple((i, i + 5) for i in range(0, 72, 6))
+    problem = PlacementProblem(nodes, edges, tuple(PlacementDevice(name=f"gpu {i}") for i in range(4)))
+    start = dict.fromkeys(range(72), "gpu 1")
+    search = Annealing(make_blocks(problem, contiguous=False), start, 72.0, seed=0)
+    search.run(20_000, inf)
+    assert max(search.loads) == pytest.approx(18.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_loads_stay_true_while_blocks_move_and_memory_suffices(seed: int) -> None:
+    problem = draw(seed, largest=8)
+    start = place(problem, contiguous=False, method="prefixes")
+    blocks = make_blocks(problem, contiguous=False)
+    names = [name for kind in blocks.kinds for name in kind.names]
+    search = Annealing(blocks, start.device_of, start.value, seed=seed)
+    search.run(700, inf)
+    placed = {node: names[at] for nodes, at in zip(blocks.nodes, search.at, strict=True) for node in nodes}
+    loads = {each.device: each.load for each in device_loads(problem, placed)}
+    assert dict(zip(names, search.loads, strict=True)) == pytest.approx(loads)
+    judge_placement(problem, placed, contiguous=False)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_made_better_is_the_same_for_the_same_seed(seed: int) -> None:
+    problem = draw(seed, largest=8)
+    start = place(problem, contiguous=False, method="prefixes")
+    one, other = (improve(problem, start.device_of, time_limit_s=60, seed=3) for _ in range(2))
+    assert one == other
+    assert judge_placement(problem, one, contiguous=False).value <= start.value + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_a_share_must_move_is_a_bound(seed: int) -> None:
+    problem = draw(seed, largest=8)
+    best = EveryPlacement(problem).least_max_load(contiguous=False)
+    blocks = make_blocks(problem, contiguous=False)
+    for known in (best, 1.5 * best):
+        assert bound_by_share(blocks, known, time_limit_s=60, seed=0) <= best + 1e-9
+
+
+def test_a_share_that_parts_a_ring_moves_two_values() -> None:
+    """A ring of 30 nodes, of which a CPU that is 30 times as slow does at most .35 in the time of 10.5."""
+    nodes = tuple(Node(id=i, latency=1.0, cpu_latency=30.0, transfer=0.25) for i in range(30))
+    edges = (*((i, i + 1) for i in range(29)), (0, 29))
+    gpus = (PlacementDevice(name=f"gpu {i}") for i in range(3))
+    devices = (*gpus, PlacementDevice(name="cpu", is_cpu=True))
+    blocks = make_blocks(PlacementProblem(nodes, edges, devices), contiguous=False)
+    found = bound_by_share(blocks, 10.5, time_limit_s=60, seed=0)
+    assert found == pytest.approx((30 - 10.5 / 30) / 3 + 0.5, abs=0.02)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_sharing_out_pairs_never_makes_a_placement_worse(seed: int) -> None:
     problem = draw(seed, largest=8)
@@ -110,6 +166,22 @@ def test_a_slower_slice_has_less_to_do() -> None:
     found = place(problem)
     assert [len(each.nodes) for each in found.loads] == [4, 2]
     assert found.value == 4.0
+
+
+@pytest.mark.parametrize(
+    ("sms", "latency"), [(66, 3.0), (132, 2.0), (93, 3 * (2 / 3) ** (np.log(93 / 66) / np.log(2))), (33, 6.0)]
+)
+def test_a_node_takes_what_was_recorded_on_the_sms_of_a_slice(sms: int, latency: float) -> None:
+    node = Node(id=0, latency=9.0, sm_latency={132: 2.0, 66: 3.0})
+    assert slices((sms, 200), memory=1e9)[0].latency(node) == pytest.approx(latency)
+    assert PlacementDevice(name="gpu", speed=0.5).latency(node) == 18.0
+
+
+def test_slices_of_other_sms_are_of_other_kinds() -> None:
+    """Of two slices of half the speed, the one whose SMs suit a node has it."""
+    nodes = (Node(id=0, latency=1.0, sm_latency={16: 8.0, 132: 1.0}), Node(id=1, latency=1.0))
+    found = place(PlacementProblem(nodes, (), slices((132, 16), memory=1e9)), contiguous=False)
+    assert (found.value, set(found.device_of.values())) == (2.0, {"accelerator 1"})
 
 
 def test_backward_nodes_follow_their_colour_and_may_return() -> None:
@@ -157,6 +229,7 @@ def test_what_is_no_placement_is_said(placed: dict[int, str], message: str) -> N
         ([Node(id=4, latency=1e308)], [], "below 1e18, but got 1e[+]308"),
         ([Node(id=4, latency=1.0, memory=float("inf"))], [], "memory must be at least 0 and below 1e18"),
         ([Node(id=4, latency=1, memory=0.5)], [], "Node 4: memory must be whole bytes"),
+        ([Node(id=4, latency=1, sm_latency={8: 0.0})], [], "Node 4: on at least one SM .* takes 0.0 on 8"),
         (
             [Node(id=i, latency=1, memory=6, colour=1) for i in (4, 5)],
             [],

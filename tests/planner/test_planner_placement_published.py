@@ -126,3 +126,11 @@ def test_options_of_the_command_change_devices(tmp_path: Path) -> None:
     assert both.exit_code == 2
     assert "but got both" in both.stderr
     assert costmodel(file, "--slices", "many").exit_code == 2
+    assert costmodel(file, "--device", "H100").exit_code == 2
+
+
+def test_a_file_tells_what_nodes_take_on_slices(tmp_path: Path) -> None:
+    """Nodes that take 1.8 on 66 SMs instead of twice 1.5 are shared out evenly."""
+    document = graph()
+    document["nodes"] = [node | {"smLatency": {"66": 1.8, "132": 1.5}} for node in graph()["nodes"]]
+    assert "Busiest device: 3.85 " in costmodel(written(tmp_path, document), "--slices", "132,66").stdout

@@ -1,15 +1,28 @@
 """Kernel graphs of Relax modules."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from costmodel.cli._app import app
 from costmodel.errors import CostModelError
-from costmodel.planner import FirstKnown, RecordedLatencies, RooflineLatencies, plan, read_relax, replay
+from costmodel.planner import (
+    FirstKnown,
+    PlacementProblem,
+    RecordedLatencies,
+    RooflineLatencies,
+    place,
+    plan,
+    read_relax,
+    replay,
+)
 from costmodel.planner._latencies import KernelTable, Latencies
 from costmodel.planner.graphs._kernel_graph import DependencyKind
+from costmodel.planner.placement._problem import kernel_nodes, slices
 from costmodel.records import Workload
 from costmodel.workloads._programs import calls_of
 
@@ -39,6 +52,31 @@ def program(tmp_path: Path) -> str:
     path = tmp_path / "block.py"
     path.write_text(PROGRAM.format(size=768, heads=12, tokens=128))
     return f"{path}:module"
+
+
+def test_kernels_of_a_module_take_on_slices_what_was_recorded_there(latencies: Latencies) -> None:
+    module = block(768, 12, 128)
+    graphs = {sms: read_relax(module, latencies, sms=sms).graph for sms in (32, 132)}
+    nodes, edges = kernel_nodes(graphs)
+    product = next(node for node in nodes if node.name.startswith("matmul"))
+    known = latencies.kernels(Workload.parse(product.name))
+    assert known
+    for sms in (32, 132):
+        best = known.best(sms)
+        assert best
+        assert product.sm_latency[sms] == pytest.approx(1e6 * best.latency_s)
+    assert product.latency == product.sm_latency[132] < product.sm_latency[32] < 132 / 32 * product.latency
+    found = place(PlacementProblem(nodes, edges, slices((66, 32), memory=inf)))
+    assert found.loads[0].compute == pytest.approx(sum(nodes[i].on_sms(66) for i in found.loads[0].nodes))
+    assert all(each.transfer == 0 for each in found.loads)
+
+
+def test_the_command_places_a_module_on_slices(program: str) -> None:
+    found = CliRunner().invoke(app, ["place", program, "--slices", "100,100"])
+    assert found.exit_code == 2
+    assert "must share the 132 SMs" in " ".join(found.output.split())
+    assert CliRunner().invoke(app, ["place", program]).exit_code == 2
+    assert CliRunner().invoke(app, ["place", program, "--slices", "66,66", "--memory", "9"]).exit_code == 2
 
 
 def test_calls_come_in_order_with_what_they_need() -> None:

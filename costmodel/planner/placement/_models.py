@@ -6,20 +6,17 @@ that it left.
 
 Notations of the second: slots stand in the order in which a contiguous pipeline calls them. Each is a device
 of one kind: of any where the placement is contiguous, as the order decides which; of a fixed one otherwise,
-as order does not matter. Where that model is too large to be searched, two devices at a time share out what
-they have anew.
+as order does not matter.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import combinations
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from costmodel.planner.placement._evaluate import Placed, device_loads, latency
+from costmodel.planner.placement._evaluate import latency
 from costmodel.planner.placement._problem import PlacementProblem, colours
 from costmodel.planner.placement._solver import (
     Blocks,
@@ -222,88 +219,6 @@ class _LoadModel:
                 self.model.add_bool_or(literal.negated(), *before[:block])
 
 
-# The longest that two devices are first looked at; what is found until then counts. Where no pair does better
-# any more, those that took so long are looked at for twice as long.
-_PAIR_S = 2.0
-
-
-def share_out_pairs(problem: PlacementProblem, placed: Placed, *, time_limit_s: float, seed: int) -> Placed:
-    """Let two devices at a time share out their blocks anew, until no pair can do better or time is up.
-
-    The load of a device depends on its own blocks alone, so that others keep theirs. The busiest devices come
-    first, each with the least busy one that it has not been tried with since either of them changed.
-    """
-    blocks, until = make_blocks(problem, contiguous=False), monotonic() + time_limit_s
-    loads = {each.device: each.load for each in device_loads(problem, placed)}
-    settled, hurried, pair_s = set[frozenset[str]](), set[frozenset[str]](), _PAIR_S
-    while (left_s := until - monotonic()) > 0:
-        pairs = (frozenset(pair) for pair in combinations(loads, 2))
-        busiest = {pair: sorted((loads[each] for each in pair), reverse=True) for pair in pairs}
-        open_pairs = [pair for pair in busiest if pair not in settled]
-        if not open_pairs and not hurried:
-            break
-        if not open_pairs:
-            settled, hurried, pair_s = settled - hurried, set(), 2 * pair_s
-            continue
-        pair = min(open_pairs, key=lambda pair: (-busiest[pair][0], busiest[pair][1], sorted(pair)))
-        settled.add(pair)
-        model = _PairModel(blocks, placed, sorted(pair), Scale(busiest[pair][0]))
-        began = monotonic()
-        shared = model.read(solve(model.model, model.scale, min(left_s, pair_s), seed))
-        if monotonic() - began >= pair_s:
-            hurried.add(pair)
-        if shared is None:
-            continue
-        found = {each.device: each.load for each in device_loads(problem, shared)}
-        if max(found[each] for each in pair) < busiest[pair][0]:
-            placed, loads = shared, found
-            settled = {each for each in settled if not each & pair}
-    return placed
-
-
-class _PairModel:
-    """The blocks of two devices; all others are elsewhere."""
-
-    def __init__(self, blocks: Blocks, placed: Placed, pair: list[str], scale: Scale) -> None:
-        self.model, self.scale = import_cp_model().CpModel(), scale
-        self._blocks, self._placed, self._pair = blocks, placed, pair
-        inside = {block for block, nodes in enumerate(blocks.nodes) if placed[nodes[0]] in pair}
-        touched = [value for value in blocks.values if inside.intersection(value.blocks)]
-        here = replace(blocks, values=touched)
-        self._slots = {block: self.model.new_bool_var("") for block in sorted(inside)}
-        never, always = self.model.new_constant(0), self.model.new_constant(1)
-        load = self.model.new_int_var(0, scale.most, "load")
-        for place, name in enumerate(pair):
-            mine = [never] * len(blocks)
-            for block, first in self._slots.items():
-                mine[block] = first.negated() if place else first
-            kind = next(k for k, each in enumerate(blocks.kinds) if name in each.names)
-            add_limits(self.model, here, kind, mine, always)
-            self.model.add(_load(self.model, here, scale, kind, mine) <= load)
-        for block, first in self._slots.items():
-            self.model.add_hint(first, placed[blocks.nodes[block][0]] == pair[0])
-        self.model.minimize(load)
-
-    def read(self, solved: Solved) -> Placed | None:
-        """Read the device of each node."""
-        if solved.solver is None:
-            return None
-        moved = {
-            node: self._pair[not solved.solver.boolean_value(first)]
-            for block, first in self._slots.items()
-            for node in self._blocks.nodes[block]
-        }
-        return {**self._placed, **moved}
-
-
-def _load(model: Any, blocks: Blocks, scale: Scale, kind: int, mine: Sequence[Any]) -> Any:
-    """Units that a device of a kind is busy with the blocks whose literals hold."""
-    runs = np.flatnonzero(blocks.runs[:, kind]).tolist()
-    load = sum(scale.units(blocks.latency[block, kind]) * mine[block] for block in runs)
-    moved = 0 if blocks.kinds[kind].device.is_cpu else add_transfers(model, blocks, scale, mine)
-    return load + moved
-
-
 def _crowded_device(blocks: Blocks, scale: Scale, time_limit_s: float, seed: int) -> float:
     """A bound by the pigeonhole principle: one accelerator has many of the costliest blocks.
 
@@ -328,3 +243,78 @@ def _crowded_device(blocks: Blocks, scale: Scale, time_limit_s: float, seed: int
     compute = sum(scale.units(best[block]) * mine[block] for block in np.flatnonzero(np.isfinite(best)))
     model.minimize(compute + add_transfers(model, blocks, scale, mine))
     return min(solve(model, scale, time_limit_s, seed).bound, scale.known)
+
+
+_HALVINGS = 8
+
+
+def bound_by_share(blocks: Blocks, known: float, *, time_limit_s: float, seed: int) -> float:
+    """Return a bound by what one accelerator must do and move.
+
+    Where no device is busy for longer than ``known``, CPUs take at most what they do best in that time, so
+    that one accelerator has at least its share of the rest. The least that such a device moves is found by
+    halving: a limit of what it may move keeps blocks together, so that the solver soon proves that no device
+    keeps it, while it proves nothing where it is asked for the least.
+
+    Args:
+        blocks: What is placed.
+        known: Largest load of a placement that is known.
+        time_limit_s: Of all searches.
+        seed: Of their random choices.
+    """
+    times = np.where(blocks.runs, blocks.latency, np.inf)
+    is_cpu = np.array([kind.device.is_cpu for kind in blocks.kinds])
+    devices = np.array([len(kind.names) for kind in blocks.kinds])
+    if is_cpu.all():
+        return 0.0
+    work = times[:, ~is_cpu].min(axis=1)
+    work[~np.isfinite(work)] = 0.0  # CPUs alone run it
+    on_cpus = times[:, is_cpu].min(axis=1, initial=np.inf)
+    rest = work.sum() - _most_work(work, on_cpus, known * int(devices[is_cpu].sum()))
+    model = _ShareModel(blocks, work, float(rest / devices[~is_cpu].sum()), Scale(known), seed)
+    least, most, until = 0.0, known - model.share, monotonic() + time_limit_s
+    for _ in range(_HALVINGS):
+        moved, left_s = (least + most) / 2, until - monotonic()
+        if left_s <= 0 or most <= 0:
+            break
+        if model.may_move(moved, min(left_s, time_limit_s / 4)):
+            most = moved
+        else:
+            least = moved
+    return min(model.share + least, known)
+
+
+def _most_work(work: np.ndarray, times: np.ndarray, time: float) -> float:
+    """The most work that is done in a time, if blocks may be done in part."""
+    done = 0.0
+    useful = np.flatnonzero((work > 0) & np.isfinite(times))
+    with np.errstate(over="ignore"):
+        useful = useful[np.argsort(times[useful] / work[useful])]
+    for block in useful.tolist():
+        part = min(1.0, time / times[block]) if times[block] else 1.0
+        done, time = done + part * float(work[block]), max(0.0, time - float(times[block]))
+    return done
+
+
+@dataclass(frozen=True)
+class _ShareModel:
+    """A device that has at least a share of the work, which each block adds to."""
+
+    blocks: Blocks
+    work: np.ndarray
+    share: float
+    scale: Scale
+    seed: int
+
+    def may_move(self, moved: float, time_limit_s: float) -> bool:
+        """Return whether it might move no more than this; False where it is proven that it does."""
+        model, scale = import_cp_model().CpModel(), self.scale
+        mine = [model.new_bool_var("") for _ in range(len(self.blocks))]
+        done = sum(
+            scale.units(work) * literal for work, literal in zip(self.work.tolist(), mine, strict=True)
+        )
+        crossing = add_transfers(model, self.blocks, scale, mine)
+        model.add(done >= scale.units(self.share) - len(self.blocks))  # units are rounded down
+        model.add(crossing <= scale.units(moved))
+        model.add(done + crossing <= scale.most)
+        return solve(model, scale, time_limit_s, self.seed).bound < np.inf

@@ -12,7 +12,8 @@ from costmodel.arguments import check_number, check_seed
 from costmodel.errors import CostModelError
 from costmodel.planner.placement import _evaluate as evaluate
 from costmodel.planner.placement._evaluate import DeviceLoad, Placed
-from costmodel.planner.placement._models import least_latency, least_max_load, share_out_pairs
+from costmodel.planner.placement._improve import improve
+from costmodel.planner.placement._models import bound_by_share, least_latency, least_max_load
 from costmodel.planner.placement._prefixes import best_prefixes, fill
 from costmodel.planner.placement._problem import Node, PlacementProblem
 from costmodel.planner.placement._solver import has_solver, make_blocks
@@ -21,6 +22,8 @@ Objective = Literal["throughput", "latency"]
 Method = Literal["cp-sat", "prefixes", "greedy", "given"]
 # Costs are rounded for the solver, see Scale: what is proven to this share of the value counts as optimal.
 _PROVEN = 1e-4
+# Of the time for what is not proven: to make it better, the rest for a better bound.
+_SEARCHED = 5 / 6
 
 
 class _Task(NamedTuple):
@@ -90,7 +93,8 @@ def place(  # noqa: PLR0913 (one argument a choice)
             device that it left.
         time_limit_s: Of the solver; where it ends before, the answer is the same for the same seed. If not
             contiguous, contiguous placements are first searched for as long, so that freedom is not worse;
-            and where nothing is proven, two devices at a time then share out their nodes anew, for as long.
+            and where nothing is proven, clusters of nodes then move between devices, and two devices at a
+            time share out their nodes anew, for as long.
         seed: Of the solver's random choices.
         method: ``cp-sat`` (OR-tools) searches and proves, ``prefixes`` cuts one topological order by a
             dynamic program, ``greedy`` fills accelerators in this order. If not given, ``cp-sat`` where
@@ -132,7 +136,10 @@ def place(  # noqa: PLR0913 (one argument a choice)
             placed = found
         bound = max(bound, proven) if proven < inf else bound
         if placed is not None and not contiguous and task.value(placed) * (1 - _PROVEN) > bound:
-            placed = share_out_pairs(problem, placed, time_limit_s=time_limit_s, seed=seed)
+            placed = improve(problem, placed, time_limit_s=time_limit_s * _SEARCHED, seed=seed)
+            blocks, left_s = make_blocks(problem, contiguous=False), time_limit_s * (1 - _SEARCHED)
+            known = task.value(placed)
+            bound = max(bound, bound_by_share(blocks, known, time_limit_s=left_s, seed=seed))
     if placed is None:
         raise CostModelError(
             f"A placement must be found, but {method} found none: there may be too little memory. Give "

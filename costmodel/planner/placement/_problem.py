@@ -1,14 +1,17 @@
 """A placement problem: layers or operators of a model, and devices."""
 
 from collections import Counter
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from math import ceil, inf, isfinite
+from math import ceil, exp, inf, isfinite, log
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import msgspec
+import numpy as np
 
 from costmodel.errors import CostModelError
+from costmodel.planner.graphs._kernel_graph import DependencyKind, KernelGraph
 from costmodel.reading import read_json
 
 _MOST = 1e18  # of a time or of bytes: sums stay numbers
@@ -29,6 +32,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         colour: Nodes of one colour stay on one device; None: it is free.
         backward: Whether it belongs to the backward pass of a training graph.
         name: For readers.
+        sm_latency: Latencies on slices by their SMs, as recorded; empty where only ``latency`` is known.
     """
 
     id: int
@@ -39,6 +43,17 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     colour: int | None = None
     backward: bool = False
     name: str = ""
+    sm_latency: dict[int, float] = {}
+
+    def on_sms(self, sms: int) -> float:
+        """Interpolate the recorded latency on so many SMs: its log is linear in the log of the SMs.
+
+        Beyond the fewest or the most SMs that were recorded, the work spreads over SMs evenly.
+        """
+        known = sorted(self.sm_latency)
+        nearest = min(max(sms, known[0]), known[-1])
+        times = [log(self.sm_latency[each]) for each in known]
+        return exp(float(np.interp(log(nearest), np.log(known), times))) * nearest / sms
 
 
 class PlacementDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,16 +63,21 @@ class PlacementDevice(msgspec.Struct, frozen=True, kw_only=True):
         name: Unique in its problem.
         is_cpu: Whether it is a core: its memory is not limited, and it pays for no transfer.
         memory: Bytes.
-        speed: Latencies of nodes are divided by it: the share of the SMs that a slice has.
+        speed: Latencies of nodes are divided by it: the share of the SMs that a slice has. What was recorded
+            on the SMs of a slice is not.
+        sms: Of a slice; 0 if it is none.
     """
 
     name: str
     is_cpu: bool = False
     memory: float = inf
     speed: float = 1.0
+    sms: int = 0
 
     def latency(self, node: Node) -> float:
         """Return the time of a node here; infinite where it cannot run."""
+        if self.sms and node.sm_latency:
+            return node.on_sms(self.sms)
         return (node.cpu_latency if self.is_cpu else node.latency) / self.speed
 
 
@@ -94,9 +114,10 @@ class PlacementProblem(msgspec.Struct, frozen=True):
 
 
 def slices(sms: tuple[int, ...], memory: float) -> tuple[PlacementDevice, ...]:
-    """Make accelerators that have so many SMs each, as if all work were spread over SMs.
+    """Make accelerators that have so many SMs each.
 
-    The largest has speed 1: latencies of nodes must be those on so many SMs.
+    The largest has speed 1: latencies of nodes must be those on so many SMs. Where a node has none that were
+    recorded on slices, its work is taken to be spread over SMs evenly.
 
     Example:
         >>> [device.speed for device in slices((132, 66), memory=80e9)]
@@ -107,9 +128,35 @@ def slices(sms: tuple[int, ...], memory: float) -> tuple[PlacementDevice, ...]:
             f"A slice must have at least one SM, but got {', '.join(map(str, sms)) or 'none'}."
         )
     return tuple(
-        PlacementDevice(name=f"accelerator {i}", memory=memory, speed=count / max(sms))
+        PlacementDevice(name=f"accelerator {i}", memory=memory, speed=count / max(sms), sms=count)
         for i, count in enumerate(sms, 1)
     )
+
+
+def kernel_nodes(on_sms: Mapping[int, KernelGraph]) -> tuple[tuple[Node, ...], tuple[tuple[int, int], ...]]:
+    """Make nodes, in microseconds, of the kernels of a model as it runs on each number of SMs.
+
+    Slices share the memory of their GPU, so that nothing is moved between them.
+
+    Args:
+        on_sms: The same graph with its latencies on each number of SMs.
+
+    Returns:
+        The nodes, and edges between those of which one reads what the other wrote.
+    """
+    graph = on_sms[max(on_sms)]
+    curves = {sms: 1e6 * each.durations_s for sms, each in on_sms.items()}
+    nodes = tuple(
+        Node(
+            id=i,
+            latency=float(curves[max(curves)][i]),
+            name=graph.names[graph.name_ids[i]],
+            sm_latency={sms: float(times[i]) for sms, times in curves.items()},
+        )
+        for i in range(len(graph))
+    )
+    reads = graph.dependencies.where(graph.dependencies.kinds == DependencyKind.DATA)
+    return nodes, tuple(zip(reads.sources.tolist(), reads.targets.tolist(), strict=True))
 
 
 def colours(problem: PlacementProblem) -> list[list[int]]:
@@ -132,6 +179,12 @@ def _check_node(node: Node) -> None:
         if not 0 <= value < _MOST and not (value == inf and name.endswith("latency")):
             raise CostModelError(
                 f"Node {node.id}: {name} must be at least 0 and below 1e18, but got {value}."
+            )
+    for sms, time in node.sm_latency.items():
+        if sms < 1 or not 0 < time < _MOST:
+            raise CostModelError(
+                f"Node {node.id}: on at least one SM it must take more than 0 and less than 1e18, "
+                f"but takes {time} on {sms}."
             )
     if not float(node.memory).is_integer():
         raise CostModelError(f"Node {node.id}: memory must be whole bytes, but got {node.memory}.")
@@ -192,6 +245,7 @@ class _Node(msgspec.Struct, frozen=True, rename="camel"):
     color_class: int | None = None
     size: float = 0.0
     name: str = ""
+    sm_latency: dict[int, float] = {}
 
 
 class _Edge(msgspec.Struct, frozen=True, rename="camel"):
@@ -299,4 +353,5 @@ def _node(node: _Node, transfer: float) -> Node:
         colour=node.color_class,
         backward=node.is_backward_node,
         name=node.name,
+        sm_latency=node.sm_latency if node.supported_on_fpga else {},
     )

@@ -95,9 +95,9 @@ def make_blocks(problem: PlacementProblem, *, contiguous: bool) -> Blocks:
 
 
 def _kinds(devices: Sequence[PlacementDevice]) -> list[Kind]:
-    alike: dict[tuple[bool, float, float], list[PlacementDevice]] = {}
+    alike: dict[tuple[bool, float, float, int], list[PlacementDevice]] = {}
     for device in devices:
-        alike.setdefault((device.is_cpu, device.memory, device.speed), []).append(device)
+        alike.setdefault((device.is_cpu, device.memory, device.speed, device.sms), []).append(device)
     return [Kind(each[0], tuple(device.name for device in each)) for each in alike.values()]
 
 
