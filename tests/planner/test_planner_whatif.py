@@ -201,6 +201,21 @@ def test_where_the_device_sets_the_pace_the_host_takes_its_usual_part(tmp_path: 
     assert replay(changed).makespan_s == pytest.approx(machine.makespan_s, rel=0.01)
 
 
+@pytest.mark.parametrize("off", [-0.005, 0.005])
+def test_where_the_usual_part_of_the_host_fits_kernels_keep_their_time(off: float, tmp_path: Path) -> None:
+    """Within a percent of the measured time gaps and kernels are left alone, as they cannot help."""
+    machine = Machine()
+    for _ in range(20):
+        machine.operator("aten::mm", "mm", 1.0)
+    machine.synchronize()
+    graph = read_kineto(machine.save(tmp_path / "trace.json")).graph
+    measured = replay(without_profiler(graph, 0.65 * replay(graph).makespan_s)).makespan_s * (1 + off)
+    share = without_profiler(graph, measured, usual_host_share=0.6).durations_s[0] / graph.durations_s[0]
+    changed = without_profiler(graph, measured, usual_host_share=share * (1 - off))
+    np.testing.assert_allclose(changed.durations_s[graph.on_device], graph.durations_s[graph.on_device])
+    assert replay(changed).makespan_s == pytest.approx(measured, rel=0.01)
+
+
 def test_gaps_of_a_cuda_graph_are_the_profilers_where_the_host_is_not(tmp_path: Path) -> None:
     """20 kernels of 2 us and gaps of 0.75 us, which take 0.25 us without the profiler."""
     machine = Machine()

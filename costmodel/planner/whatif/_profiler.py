@@ -48,19 +48,20 @@ def without_profiler(
             f"A measured time must be in seconds and of the same work, but got {measured_s:.4g} s where "
             f"{recorded_s:.4g} s were recorded: give seconds, of what the graph has."
         )
-    changed = _with_host(graph, usual_host_share)
-    doubts = list[str]()
+    changed, parts, doubts = _with_host(graph, usual_host_share), list[str](), list[str]()
     if abs(replay(changed).makespan_s / measured_s - 1) <= _TOLERANCE:
-        parts = [f"the host takes {usual_host_share:.2f}"]
+        parts.append(f"the host takes {usual_host_share:.2f}")
     else:
-        changed, parts = graph, []
-    for what, scaled in _STEPS.items():
-        if not (parts and scaled is _with_host) and replay(changed).makespan_s > measured_s:
-            factor = _fitting(changed, scaled, measured_s)
-            changed = scaled(changed, factor)
-            parts.append(f"{what} {factor:.2f}")
-            if scaled is _with_kernels and factor < _SLOWED_KERNELS:
-                doubts.append("No profiler slows kernels that much: measure all steps that the graph has.")
+        changed = graph
+        for what, scaled in _STEPS.items():
+            if replay(changed).makespan_s > measured_s:
+                factor = _fitting(changed, scaled, measured_s)
+                changed = scaled(changed, factor)
+                parts.append(f"{what} {factor:.2f}")
+                if scaled is _with_kernels and factor < _SLOWED_KERNELS:
+                    doubts.append(
+                        "No profiler slows kernels that much: measure all steps that the graph has."
+                    )
     return changed.assuming(
         f"Without the profiler {', '.join(parts) or 'all'} of what was recorded, so that all takes "
         f"{replay(changed).makespan_s * 1e6:,.1f} us, where {measured_s * 1e6:,.1f} us were measured.",
