@@ -218,4 +218,5 @@ def wait_for(file: Path) -> None:
 def append_and_die(file: Path) -> None:
     with file.open("a") as opened:
         opened.write("ran\n")
+    time.sleep(0.5)  # until the pool has heard that the job began: what dies before is not counted against it
     os._exit(7)
