@@ -39,6 +39,11 @@ def check_whole(name: str, value: object, least: int = 0, most: int = MOST_COUNT
     return int(value)
 
 
+def check_wholes(name: str, value: object, least: int = 0) -> tuple[int, ...]:
+    """Check that an argument is a whole number, several, or None for none, and give them in a tuple."""
+    return tuple(check_whole(name, each, least) for each in _values(value))
+
+
 def check_seed(value: object) -> int:
     """Check that an argument is the seed of random draws; see ``check_whole``."""
     return check_whole("seed", value, 0, MOST_SEED)
@@ -50,7 +55,7 @@ def check_budgets(value: object) -> tuple[int, ...]:
     Returns:
         The numbers; none for the whole device.
     """
-    budgets = tuple(check_whole("sms", each, 1) for each in _values(value))
+    budgets = check_wholes("sms", value, 1)
     if len(set(budgets)) < len(budgets):
         raise InvalidArgumentError(f"sms must be distinct numbers of SMs, but got {shorten(budgets)}.")
     return budgets
@@ -98,12 +103,12 @@ def is_text(value: str) -> bool:
 def check_path(name: str, value: object) -> Path:
     """Check that an argument is a path, and give it as one; see ``check_whole``.
 
-    Linux allows bytes in it that are no text, but Arrow, databases and records do not.
+    Linux allows bytes in it that are no text, but Arrow, databases and records do not; NUL ends a name there.
     """
     if not isinstance(value, str | PathLike):
         raise InvalidArgumentError(f"{name} must be a path, but got {shorten(repr(value))}.")
     path = Path(value)
-    if not is_text(str(path)):
+    if not is_text(str(path)) or "\0" in str(path):
         shown = shorten(repr(str(path)))
         raise InvalidArgumentError(f"{name} must be a path in UTF-8, but got {shown}: rename it.")
     return path

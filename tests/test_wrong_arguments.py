@@ -1,6 +1,7 @@
 """What users can call refuses wrong arguments at once, in a sentence, whatever they are."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,17 @@ import pytest
 
 import costmodel
 from costmodel import CostModelError, Device, Platform, Workload
-from costmodel.tuning import SearchSettings
+from costmodel.dataset import CardHeader, examine, export_dataset, merge_datasets
+from costmodel.records import Config, RecordStore, forget_records, read_records
+from costmodel.serving import check_tables, load_serving_tables, serve_tables
+from costmodel.testing import gpu_landscape
+from costmodel.tuning import SearchSettings, list_kernels
 
 LONG, NUL, HALF = "x" * 10_000, "a\0b", "\ud800"
 WORKLOAD = "matmul-m16-n1024-k1024"
 GPU = Device("a GPU", "cuda", "sm_90", 132, 1500.0)
 SIZES = {"m": 1, "n": 1, "k": 1}
+HEADER = CardHeader(title="t", summary="s", method="m", limits="l", licence="CC-BY-4.0", citation="c")
 MINE = {"name": "a", "kind": "cuda", "architecture": "", "sms": 3, "clock_mhz": 1.0}
 
 # By what is called with what else: an argument, and what it must not be.
@@ -43,7 +49,35 @@ WRONG: tuple[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]], ..
     (Platform, {"device": GPU, "isolation": "whole", "sms_granted": 3}, "sms_requested", ("3", 2**31)),
     (costmodel.collect, {"out": "out"}, "campaign", (LONG, NUL, HALF)),
     (costmodel.CudaFamily.load, {}, "path", (LONG, NUL, HALF)),
+    (Config, {}, "decisions", ({1: 1}, {"a": None})),
+    (examine, {}, "files", (5, [5], NUL)),
+    (merge_datasets, {"out": "out", "header": HEADER}, "datasets", (5, [5], NUL, Path("/dev/zero"))),
+    (merge_datasets, {"datasets": "h100-sm-budgets", "header": HEADER}, "out", (5, NUL, HALF)),
+    (costmodel.load_dataset, {}, "workloads", (5, [5], b"x", [], "matmul")),
+    (costmodel.load_dataset, {}, "devices", (5, [5], b"x", [])),
+    (export_dataset, {"out": "out", "dataset": None}, "format_name", (5, [], "none")),
+    (export_dataset, {"out": "out", "dataset": None, "format_name": "t4"}, "workload", (5, [5], "none")),
+    (forget_records, {"kernel": "a"}, "store", (5, None, NUL, HALF, "none.jsonl")),
+    (forget_records, {"store": "none.jsonl"}, "kernel", (5, [], HALF)),
+    (forget_records, {"store": "none.jsonl"}, "config", (5, "tile=3")),
+    (forget_records, {"store": "none.jsonl"}, "older_than", (5, "1 day")),
+    (RecordStore, {}, "path", (5, None, NUL, HALF)),
+    (lambda path: list(read_records(path)), {}, "path", (5, None, NUL, HALF)),
+    (list_kernels, {}, "families", (5, [5], NUL)),
+    (serve_tables, {"model": "none", "device": "H200"}, "triton", (5, "latest", b"3.6.0")),
+    (serve_tables, {"model": "none", "device": "H200"}, "tokens", (1.5, [0], "8")),
+    (load_serving_tables, {}, "folder", (5, None, NUL, HALF)),
+    (check_tables, {}, "folder", (5, None, NUL, HALF)),
+    (lambda **given: _model().predict(**given), {}, "workload", (5, None, [5], ["matmul-m1-n1-k1"], [])),
+    (lambda **given: _model().predict(WORKLOAD, **given), {}, "kernels", (5, [5], NUL)),
+    (lambda **given: _model().predict(WORKLOAD, **given), {}, "device", (5, [], HALF)),
+    (lambda path: _model().save(path), {}, "path", (5, None, NUL, HALF)),
 )
+
+
+@cache
+def _model() -> costmodel.Model:
+    return costmodel.train(gpu_landscape(configs_per_workload=2, sms=(8, 132)), "consensus")
 
 
 @pytest.mark.parametrize(

@@ -205,9 +205,10 @@ def merge_datasets(  # noqa: PLR0913 (one argument a knob)
     Raises:
         CostModelError: If one of them is not a dataset, or the folder cannot be written or has a dataset.
     """
-    for dataset in datasets:
+    named = check_paths("datasets", datasets)
+    for dataset in named:
         check_dataset(dataset)
-    places = [find_dataset(dataset) for dataset in datasets]
+    places = [find_dataset(dataset) for dataset in named]
     return build_dataset(places, out, header=header, partition_by=partition_by, force=force, track=track)
 
 

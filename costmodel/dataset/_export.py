@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from costmodel.arguments import check_path
+from costmodel.arguments import check_path, check_text, check_texts
 from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
 from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers._t4 import show_result
@@ -298,10 +298,10 @@ def export_dataset(  # noqa: PLR0913 (one argument a knob)
         CostModelError: If the dataset cannot be read or has no such measurements, or the files cannot be
             written.
     """
-    if format_name not in _EXPORTS:
+    if check_text("format_name", format_name) not in _EXPORTS:
         raise CostModelError(f"The format must be one of {', '.join(_EXPORTS)}, but got {format_name!r}.")
     out = check_path("out", out)
-    workloads, devices = (None if name is None else (name,) for name in (workload, device))
+    workloads, devices = check_texts("workload", workload) or None, check_texts("device", device) or None
     try:
         report = _EXPORTS[format_name](
             iter_records(dataset, track, workloads=workloads, devices=devices), out

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
 from costmodel.evaluation import _statistics
 from costmodel.evaluation._draw import plot_report
@@ -189,7 +190,7 @@ class EvaluationReport:
 
         figure = plot_report(self, by)
         if path is not None:
-            save_figure(figure, Path(path))
+            save_figure(figure, check_path("path", path))
         return figure
 
     def save(self, folder: str | Path) -> None:
@@ -198,7 +199,7 @@ class EvaluationReport:
         Raises:
             CostModelError: A file cannot be written.
         """
-        folder = Path(folder)
+        folder = check_path("folder", folder)
         write_json(folder / "report.json", self.to_dict())
         for name, table in self.tables().items():
             if not table.empty:

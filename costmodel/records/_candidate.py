@@ -60,13 +60,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _are_plain(decisions: Mapping[str, Decision]) -> bool:
     """Whether nothing of these needs to be looked at closely: decoding a store asks that of every config."""
     for name, value in decisions.items():
-        kind = type(value)
-        if kind is tuple:
-            is_plain = {*map(type, value)} <= {int}  # type: ignore[union-attr]
-        elif kind is str:
-            is_plain = value.isascii()  # type: ignore[union-attr]
+        if isinstance(value, tuple):
+            is_plain = {*map(type, value)} <= {int}
+        elif isinstance(value, str):
+            is_plain = value.isascii()
         else:
-            is_plain = kind is int or (kind is float and math.isfinite(value))  # type: ignore[arg-type]
+            is_plain = type(value) is int or (type(value) is float and math.isfinite(value))
         if not (is_plain and type(name) is str and name.isascii()):
             return False
     return True

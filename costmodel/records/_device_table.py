@@ -195,10 +195,10 @@ def find_among(name: str, known: Collection[str], what: str) -> str:
     Raises:
         CostModelError: It means none of them, or several.
     """
-    if name in known:
+    if check_text("device", name) in known:
         return name
     names = {each: (each,) for each in known} | {e.device.name: e.names for e in read_devices()}
-    found = [each for each in find_meant(check_text("device", name), names) if each in known]
+    found = [each for each in find_meant(name, names) if each in known]
     if len(found) != 1:
         refuse_name(name, found, known, what)
     return found[0]

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from filelock import FileLock, Timeout
 
+from costmodel.arguments import check_kind, check_path, check_text
 from costmodel.databases import is_database
 from costmodel.errors import CostModelError
 from costmodel.files import behind_link
@@ -78,7 +79,7 @@ def forget_records(  # noqa: PLR0913 (criteria, all with defaults)
     is_meant = _selection(kernel, config or {}, outcome, passing, older_than)
     if is_database(store):
         return _forget_rows(str(store), is_meant, dry_run)
-    path = Path(store)
+    path = check_path("store", store)
     if not is_file(path):
         raise CostModelError(f"A record store must be a file, but {path} is none.")
     with _held(path):
@@ -137,6 +138,10 @@ def _selection(
     older_than: timedelta | None,
 ) -> Callable[[Measurement], bool]:
     """Make the test whether a measurement meets all criteria."""
+    if kernel is not None:
+        check_text("kernel", kernel)
+    check_kind("config", config, Mapping, "decisions by parameter")
+    check_kind("older_than", older_than, timedelta | None, "a timedelta")
     if outcome is not None and outcome not in list(Outcome):
         raise CostModelError(f"outcome must be one of {', '.join(Outcome)}, but got {outcome!r}.")
     if kernel is None and not config and outcome is None and not passing and older_than is None:

@@ -39,9 +39,9 @@ def read_records(path: Path | str) -> Iterator[Measurement]:
         CostModelError: The file cannot be read, is damaged before its last line, or holds a record of another
             schema.
     """
-    return _measurements(
-        open_log(path, RECORD_STORE, create=False) if is_database(path) else _line_file(Path(path))
-    )
+    if is_database(path):
+        return _measurements(open_log(path, RECORD_STORE, create=False))
+    return _measurements(_line_file(check_path("path", path)))
 
 
 class RecordStore:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from costmodel.arguments import check_whole
+from costmodel.arguments import check_path, check_whole
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError
 from costmodel.files import write_whole
@@ -127,7 +127,8 @@ class DispatchTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         Raises:
             CostModelError: The file cannot be written.
         """
-        write_whole(Path(path), msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n")
+        text = msgspec.json.format(msgspec.json.encode(self), indent=2)
+        write_whole(check_path("path", path), text + b"\n")
 
 
 def dispatch_ranges(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from costmodel.arguments import check_path
 from costmodel.errors import CostModelError
 from costmodel.reading import is_file, is_folder
 from costmodel.records._device_table import find_device
@@ -64,10 +65,11 @@ def check_tables(folder: Path | str, device: str | None = None) -> Checked:
     Raises:
         CostModelError: There are no tables, one cannot be read, or ``device`` is unknown.
     """
-    if is_file(folder):
-        paths = [Path(folder)]
-    elif is_folder(folder):
-        paths = sorted(path for path in Path(folder).rglob("*.json") if is_table(path.name))
+    place = check_path("folder", folder)
+    if is_file(place):
+        paths = [place]
+    elif is_folder(place):
+        paths = sorted(path for path in place.rglob("*.json") if is_table(path.name))
     else:
         raise CostModelError(f"{folder} must be a folder of tables, or a table, but there is none.")
     if not paths:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from costmodel.arguments import check_whole
+from costmodel.arguments import check_path, check_text, check_whole, check_wholes
 from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import make_folder, write_whole
 from costmodel.reading import is_file, read_bytes, read_json
@@ -111,7 +111,7 @@ class ServingTables:
         Raises:
             CostModelError: A file cannot be written, or the folder has a manifest that was altered.
         """
-        place = Path(folder)
+        place = check_path("folder", folder)
         if is_file(place / MANIFEST):
             for path in _read_manifest(place).files.keys() - self.tables.keys():
                 (place / path).unlink(missing_ok=True)
@@ -191,9 +191,9 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
             "SGLang keeps tables by version of Triton, but none was given: give triton, as "
             "`python -c 'import triton; print(triton.__version__)'` tells it where SGLang runs."
         )
-    if triton and not _VERSION.fullmatch(triton):
+    if check_text("triton", triton) and not _VERSION.fullmatch(triton):
         raise CostModelError(f"triton must be a version, such as 3.6.0, but got {shorten(repr(triton))}.")
-    counts = sorted({check_whole("tokens", each, 1) for each in tokens})
+    counts = sorted(set(check_wholes("tokens", tokens, 1)))
     check_whole("tensor_parallel", tensor_parallel, 1)
     check_whole("expert_parallel", expert_parallel, 1)
     gpu = find_device(device)
@@ -253,7 +253,7 @@ def load_serving_tables(
     Raises:
         CostModelError: A file is missing or altered, or they are for another GPU or Triton.
     """
-    place = Path(folder)
+    place = check_path("folder", folder)
     told = _read_manifest(place)
     for path, sha256 in told.files.items():
         content = read_bytes(place / path, "a table of configs", remedy=_REMEDY)

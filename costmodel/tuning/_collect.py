@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from costmodel.arguments import check_number, check_whole
+from costmodel.arguments import check_number, check_path, check_whole
 from costmodel.collector._engine import Engine
 from costmodel.collector.campaign._campaign import Campaign
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
@@ -145,7 +145,7 @@ def collect(  # noqa: PLR0913 (settings, all but two with defaults)
             f"Kernels must be taken from one place, but got candidates {candidates} and start_from "
             f"{start_from}. Give candidates to measure these alone, start_from to draw more after them."
         )
-    config, folder = find_campaign(campaign), CampaignFolder(Path(out))
+    config, folder = find_campaign(campaign), CampaignFolder(check_path("out", out))
     folder.claim(config)
     if candidates is not None:
         _take_candidates(folder, config, candidates)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from costmodel.arguments import check_paths
 from costmodel.collector._local_engine import LocalEngine
 from costmodel.collector.runners._base import Runner
 from costmodel.collector.runners._devices import CudaRunner
@@ -104,7 +105,7 @@ def list_kernels(families: Sequence[Path | str] = ()) -> list[KernelEntry]:
     Raises:
         CostModelError: A family cannot be read.
     """
-    own = [open_family(place) for place in families]
+    own = [open_family(place) for place in check_paths("families", families)]
     shipped = [(source(), family) for source in _WITH_FAMILIES for family in source.shipped()]
     others = (name for name in SOURCES if name not in {source.name for source in _WITH_FAMILIES})
     every = [KernelEntry(name, "", "every operator", None) for name in others]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from costmodel.arguments import check_path
 from costmodel.collector._build import prepare_build_worker
 from costmodel.collector._engine import Engine
 from costmodel.collector._local_engine import LocalEngine
@@ -91,7 +92,7 @@ def propose(  # noqa: PLR0913 (settings, all but three with defaults)
             read, the device is unknown or does not suit the campaign, or the model of compiled kernels
             learned from other architectures.
     """
-    config, folder = find_campaign(campaign), CampaignFolder(Path(out))
+    config, folder = find_campaign(campaign), CampaignFolder(check_path("out", out))
     on = device_named(device, load_model(model).metadata.devices)
     if on.kind != config.runner:
         raise CostModelError(

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from costmodel.arguments import check_path
 from costmodel.report._page import TextTable
 from costmodel.search._search import Search
 from costmodel.search._trial import Trial
@@ -148,7 +149,7 @@ class TuneResult(Findings):
         curves = self.curves or [BudgetCurve(CHOSEN, chosen)]
         figure = plot_curves(curves, unit=self.unit, sms=self.search.sms, title=self.title)
         if path is not None:
-            save_figure(figure, Path(path))
+            save_figure(figure, check_path("path", path))
         return figure
 
     def save_report(self, path: Path | str) -> None:
@@ -157,7 +158,7 @@ class TuneResult(Findings):
         Raises:
             CostModelError: The file cannot be written.
         """
-        write_report(page_of(self), Path(path))
+        write_report(page_of(self), check_path("path", path))
 
     def save_dispatch_table(self, path: Path | str) -> None:
         """Write the dispatch table as JSON, for ``costmodel.load_dispatch_table``.

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from costmodel.arguments import check_paths
 from costmodel.dataset.checks._check import Finding, Severity, WorkloadRecords, pick_examples
 from costmodel.dataset.checks._ranges import NoiseTallies, RangeTallies
 from costmodel.dataset.checks._sieve import (
@@ -117,7 +118,7 @@ def examine(
     Raises:
         CostModelError: If a file cannot be read.
     """
-    paths = list(files)
+    paths = check_paths("files", files)
     with ExitStack() as cleanup:
         sources = []
         for file in track(paths, "reading", len(paths)):

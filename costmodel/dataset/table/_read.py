@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from costmodel.arguments import check_texts
 from costmodel.dataset.table._columns import codes_of
 from costmodel.dataset.table._compare import order_records
 from costmodel.dataset.table._dataset import Dataset, DatasetFile
@@ -137,6 +138,10 @@ def load_dataset(
     if isinstance(dataset, Dataset):
         return dataset
     files = DataFiles.of(dataset)
+    workloads, devices, sources = (
+        None if names is None else check_texts(what, names)
+        for what, names in (("workloads", workloads), ("devices", devices), ("sources", sources))
+    )
     pieces = list(iter_records(dataset, workloads=workloads, devices=devices, sources=sources, facts=facts))
     if not pieces:
         raise _nothing(dataset, workloads, devices, sources)

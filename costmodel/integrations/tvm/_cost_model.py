@@ -1,13 +1,13 @@
 """MetaSchedule's cost model: knows device and SM budget, and more than nothing from the first trial on."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tvm.ir.utils import derived_object
 from tvm.s_tir import meta_schedule as ms
 
+from costmodel.arguments import check_path
 from costmodel.arrays import FloatArray
 from costmodel.failures import last_line
 from costmodel.features._extract import COLUMNS
@@ -72,7 +72,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
         Raises:
             CostModelError: The file cannot be read, is damaged or of another version.
         """
-        model, measured = _model_file.load(Path(path))
+        model, measured = _model_file.load(check_path("path", path))
         self._pretrained, self._loaded, self._tasks = model, measured, {}
 
     def save(self, path: str) -> None:
@@ -82,7 +82,7 @@ class CostModel(ms.cost_model.PyCostModel):  # type: ignore[misc]
             CostModelError: It cannot be written.
         """
         measured = {key: (task.X, task.y) for key, task in self._tasks.items()}
-        _model_file.save(Path(path), self._pretrained, {**self._loaded, **measured})
+        _model_file.save(check_path("path", path), self._pretrained, {**self._loaded, **measured})
 
     def update(self, context: Any, candidates: Sequence[Any], results: Sequence[Any]) -> None:
         """Learn the results of a task's candidates; one without run times failed."""

@@ -35,6 +35,7 @@ def kernels_to_predict(
     Raises:
         CostModelError: There are none.
     """
+    check_kind("workload", workload, Workload | str | Iterable, "a workload, its name, or candidates")
     if not isinstance(workload, Workload | str):
         if not workload:
             raise CostModelError("The kernels to predict must be at least one, but got none.")
@@ -87,27 +88,23 @@ def drawn_candidates(workload: Workload, device: Device, n: int, seed: int) -> l
 
 def _candidates_of(workload: Workload, kernels: Kernels | None) -> tuple[list[Candidate], Sequence[str]]:
     """The candidates of a workload in a dataset or file, see ``_resized``, and names of its workloads."""
-    every = _listed(kernels)
-    known: Sequence[str]
-    if every is not None:
-        known = sorted({candidate.workload.name for candidate in every})
-    else:
-        # Loads pandas, which a model does not need.
-        from costmodel.dataset.table._read import load_dataset, workloads_in
+    if isinstance(kernels, str | Path) and Path(kernels).suffix == ".jsonl":
+        return _those_of(workload, _read_candidates(Path(kernels)))
+    if isinstance(kernels, Sequence) and not isinstance(kernels, str):
+        return _those_of(workload, _check_candidates(kernels))
+    # Loads pandas, which a model does not need.
+    from costmodel.dataset.table._read import load_dataset, workloads_in
 
-        known = workloads_in(kernels)
-        alike = [name for name in known if _differs_in_size(workload, Workload.parse(name))]
-        names = [workload.name] if workload.name in known else alike
-        every = load_dataset(kernels, workloads=names).candidates if names else ()
+    known = workloads_in(kernels)
+    alike = [name for name in known if _differs_in_size(workload, Workload.parse(name))]
+    names = [workload.name] if workload.name in known else alike
+    return _those_of(workload, load_dataset(kernels, workloads=names).candidates if names else ())[0], known
+
+
+def _those_of(workload: Workload, every: Sequence[Candidate]) -> tuple[list[Candidate], Sequence[str]]:
+    """As ``_candidates_of``, among these."""
     found = [candidate for candidate in every if candidate.workload.name == workload.name]
-    return found or _resized(workload, every), known
-
-
-def _listed(kernels: Kernels | None) -> Sequence[Candidate] | None:
-    """The candidates of a file of them, or those that are given; None for a dataset."""
-    if isinstance(kernels, str | Path):
-        return _read_candidates(Path(kernels)) if Path(kernels).suffix == ".jsonl" else None
-    return _check_candidates(kernels) if isinstance(kernels, Sequence) else None
+    return found or _resized(workload, every), sorted({candidate.workload.name for candidate in every})
 
 
 def _check_candidates(kernels: Iterable[Candidate]) -> list[Candidate]:

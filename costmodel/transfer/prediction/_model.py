@@ -225,7 +225,7 @@ class Model:
                 "A model to save must be a StorableModel of costmodel.transfer, but got "
                 f"{type(self.model).__name__}."
             )
-        write_model(StoredModel(self.model, self.metadata, self.attachments), Path(path))
+        write_model(StoredModel(self.model, self.metadata, self.attachments), check_path("path", path))
 
     def __repr__(self) -> str:
         facts = ", ".join(f"{name}={value}" for name, value in self._facts().items())
