@@ -131,6 +131,11 @@ def check_number(name: str, value: object, least: float = 0.0, most: float = 1e1
     return float(value)  # type: ignore[arg-type]
 
 
+def check_numbers(name: str, value: object) -> tuple[float, ...]:
+    """Check that an argument is a finite number, several, or None for none, and give them in a tuple."""
+    return tuple(check_number(name, each) for each in _values(value))
+
+
 def check_share(name: str, value: object) -> float:
     """Check that an argument is a share above 0 and below 1."""
     if not 0.0 < check_number(name, value) < 1.0:

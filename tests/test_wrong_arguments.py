@@ -13,7 +13,7 @@ from costmodel.dataset import CardHeader, examine, export_dataset, merge_dataset
 from costmodel.records import Config, RecordStore, forget_records, read_records
 from costmodel.serving import check_tables, load_serving_tables, serve_tables
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import SearchSettings, list_kernels
+from costmodel.tuning import Goal, SearchSettings, list_kernels
 
 LONG, NUL, HALF = "x" * 10_000, "a\0b", "\ud800"
 WORKLOAD = "matmul-m16-n1024-k1024"
@@ -37,7 +37,9 @@ WRONG: tuple[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]], ..
     (Workload, {"kind": "matmul"}, "dims", (SIZES | {"m": -1}, SIZES | {"m": "1"}, SIZES | {"m": 2**63})),
     (costmodel.train, {}, "seed", (-1, 1.5)),
     (costmodel.train, {"dataset": "sm-budgets"}, "learner", (LONG, HALF, "none")),
-    (costmodel.evaluate, {}, "seed", (-1, 1.5)),
+    (costmodel.evaluate, {}, "seed", (-1, 1.5, HALF, [])),
+    (Goal, {"sms": (8, 16)}, "weights", ("12", [None], [float("nan")], object())),
+    (Goal, {"sms": (8, 16)}, "objective", (5, HALF, [1])),
     (costmodel.load_dataset, {}, "dataset", (LONG, NUL, HALF, 5)),
     (costmodel.load_model, {}, "path", (LONG, NUL, HALF, 5, Path("/dev/zero"), Path("/"))),
     (costmodel.load_dispatch_table, {}, "path", (LONG, NUL, HALF, 5, Path("/dev/zero"), Path("/"))),

@@ -162,7 +162,7 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
     """The value as its type, or an error that says what is allowed."""
     try:
         return msgspec.convert(_plain(value), hint)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeError):
         said = next(meta.description for meta in hint.__metadata__ if meta.description)
         raise CostModelError(f"{where} must be {said}, but got {value!r}.") from None
 

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from costmodel.arguments import check_budgets, check_number, check_seed, check_share, check_whole
+from costmodel.arguments import (
+    check_budgets,
+    check_numbers,
+    check_seed,
+    check_share,
+    check_texts,
+    check_whole,
+)
 from costmodel.collector.runners._base import Runner
 from costmodel.dataset.table._dataset import Dataset
 from costmodel.dataset.table._read import DatasetLike
@@ -49,7 +56,8 @@ class Goal:
     def __post_init__(self) -> None:
         """Check everything that needs no device or file."""
         object.__setattr__(self, "sms", check_budgets(self.sms))
-        object.__setattr__(self, "weights", tuple(check_number("weights", each) for each in self.weights))
+        object.__setattr__(self, "weights", check_numbers("weights", self.weights))
+        check_texts("objective", self.objective)
         if self.portfolio is not None:
             check_whole("portfolio", self.portfolio, 1)
         if self.free_sms is not None:

@@ -143,7 +143,8 @@ class RankedKernels(pd.DataFrame):
     @property
     def score(self) -> pd.Series:
         """The column ``rank_score``."""
-        return self["score"]
+        score: pd.Series = self["score"]
+        return score
 
     def sort_values(self, by: Any, *args: Any, **kwargs: Any) -> Any:
         """Sort, also by the former name."""
