@@ -9,11 +9,13 @@ import pytest
 
 import costmodel
 from costmodel import CostModelError, Device, Platform, Workload
+from costmodel.collector import ServiceWatch, campaign_status, find_campaign
 from costmodel.dataset import CardHeader, examine, export_dataset, merge_datasets
 from costmodel.records import Config, RecordStore, forget_records, read_records
 from costmodel.serving import check_tables, load_serving_tables, serve_tables
 from costmodel.testing import gpu_landscape
-from costmodel.tuning import Goal, SearchSettings, list_kernels
+from costmodel.tracking import MlflowTracker
+from costmodel.tuning import Goal, SearchSettings, check_kernels, list_kernels
 
 LONG, NUL, HALF = "x" * 10_000, "a\0b", "\ud800"
 WORKLOAD = "matmul-m16-n1024-k1024"
@@ -49,7 +51,13 @@ WRONG: tuple[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]], ..
     (Device, MINE, "clock_mhz", (-1.0, float("inf"), "1", None, 1e-300)),
     (Device, MINE, "kind", ("vulkan", HALF, 5)),
     (Platform, {"device": GPU, "isolation": "whole", "sms_granted": 3}, "sms_requested", ("3", 2**31)),
-    (costmodel.collect, {"out": "out"}, "campaign", (LONG, NUL, HALF)),
+    (costmodel.collect, {"out": "out"}, "campaign", (LONG, NUL, HALF, 5, None)),
+    (find_campaign, {}, "campaign", (LONG, NUL, HALF, 5, None)),
+    (campaign_status, {}, "out", (NUL, HALF, 5, None)),
+    (check_kernels, {}, "path", (LONG, NUL, HALF, 5, None)),
+    (ServiceWatch, {"latencies": "a"}, "window", (298, None, "x", 1.5)),
+    (ServiceWatch, {"latencies": "a"}, "may_lose", (0.0, None, "x", float("nan"))),
+    (MlflowTracker, {}, "uri", (5, HALF, "ftp://x")),
     (costmodel.CudaFamily.load, {}, "path", (LONG, NUL, HALF)),
     (Config, {}, "decisions", ({1: 1}, {"a": None})),
     (examine, {}, "files", (5, [5], NUL)),

@@ -66,9 +66,7 @@ class RecordStore:
     """
 
     def __init__(self, path: Path | str) -> None:
-        path = check_path("path of a record store", path)
-        _check_name(path)
-        self.path = path
+        self.path = path = _check_name(path)
         self._lines = _line_file(path)
         self._lock = FileLock(f"{self._lines.path}.lock")
         try:
@@ -141,9 +139,7 @@ class SharedRecordStore:
     """
 
     def __init__(self, path: Path | str) -> None:
-        if not is_database(path):
-            _check_name(Path(path))
-        self.path = path if is_database(path) else Path(path)
+        self.path = path if is_database(path) else _check_name(path)
         self._lines = open_log(path, RECORD_STORE)
         self._lock = threading.RLock()
         self._by_key: dict[str, Measurement] = {}
@@ -224,9 +220,11 @@ class SharedRecordStore:
         """Drop what was noted: somebody forgot some of the measurements, and the others come again."""
 
 
-def _check_name(path: Path) -> None:
+def _check_name(path: Path | str) -> Path:
+    path = check_path("path of a record store", path)
     if path.suffix != ".jsonl":
         raise CostModelError(f"A record store must be a .jsonl file, but got {path}.")
+    return path
 
 
 def _line_file(path: Path) -> LineFile:

@@ -4,6 +4,7 @@ import os
 import shlex
 from pathlib import Path
 
+from costmodel.arguments import check_text
 from costmodel.databases import SQLITE_ENDINGS, parse_database
 from costmodel.errors import CostModelError
 from costmodel.printable import mask_secrets
@@ -27,7 +28,7 @@ def resolve_tracking_uri(uri: str | None = None) -> str:
         CostModelError: If it is none of these.
     """
     found = uri or next((os.environ[name] for name in _VARIABLES if os.environ.get(name)), DEFAULT_URI)
-    if found.startswith(("http://", "https://")):
+    if check_text("uri", found).startswith(("http://", "https://")):
         return found
     if found.startswith(_DATABASES) or ("://" not in found and found.endswith(SQLITE_ENDINGS)):
         return parse_database(found, "A tracking URI").render_as_string(hide_password=False)

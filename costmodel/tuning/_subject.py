@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from costmodel.arguments import check_kind, check_texts
+from costmodel.arguments import check_kind, check_path, check_texts
 from costmodel.errors import CostModelError
 from costmodel.kernels._base import KernelSource
 from costmodel.kernels._sources import SOURCES, family_source_name, open_sources, source_for
@@ -48,7 +48,7 @@ def open_family(place: Path | str) -> tuple[FamilySource, Family]:
     Raises:
         CostModelError: There is none, or it is not as it must be.
     """
-    found = find_family(place)
+    found = find_family(check_path("path of a family", place))
     if found is None:
         raise CostModelError(
             f"A family must be at {place}: the description of a CUDA kernel, a file of Python with a "

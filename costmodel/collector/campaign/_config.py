@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 import msgspec
 
-from costmodel.arguments import MOST_SEED
+from costmodel.arguments import MOST_SEED, check_path
 from costmodel.collector.device._timing import Timing
 from costmodel.errors import CostModelError
 from costmodel.files import find_config
@@ -202,4 +202,4 @@ def find_campaign(campaign: CampaignConfig | Path | str) -> CampaignConfig:
     if isinstance(campaign, CampaignConfig):
         campaign.check()
         return campaign
-    return CampaignConfig.load(Path(campaign))
+    return CampaignConfig.load(check_path("campaign", campaign))

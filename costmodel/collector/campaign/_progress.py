@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from costmodel.arguments import check_path
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.collector.campaign._folder import CampaignFolder
 from costmodel.collector.runners._device_runner import default_builders
@@ -151,7 +152,7 @@ def campaign_status(out: CampaignFolder | Path | str) -> CampaignStatus:
     Raises:
         CostModelError: If the folder belongs to no campaign, or its store is damaged.
     """
-    folder = out if isinstance(out, CampaignFolder) else CampaignFolder(Path(out))
+    folder = out if isinstance(out, CampaignFolder) else CampaignFolder(check_path("out", out))
     config = folder.config()
     parsed = config.parsed_workloads
     by_workload: dict[str, list[Measurement]] = {workload.name: [] for workload in parsed}

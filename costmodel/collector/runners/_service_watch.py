@@ -1,9 +1,10 @@
 """The bound on the latency of a service beside which kernels are measured, and how it was kept."""
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
-from costmodel.arguments import check_path
+from costmodel.arguments import check_number, check_path, check_whole
 from costmodel.errors import CostModelError
 from costmodel.report._page import format_three_digits
 
@@ -41,12 +42,12 @@ class ServiceWatch:
     def __post_init__(self) -> None:
         """Check the settings."""
         check_path("latencies", self.latencies)
-        if self.window < _FEWEST:
+        if check_whole("window", self.window) < _FEWEST:
             raise CostModelError(
                 f"window must be at least {_FEWEST} requests, as fewer give no p99, but got {self.window}."
             )
         for name in ("may_lose", "longest_pause_s", "silence_s"):
-            if not 0.0 < (value := getattr(self, name)) < float("inf"):
+            if not 0.0 < (value := check_number(name, getattr(self, name), -inf, inf)) < inf:
                 raise CostModelError(f"{name} must be above 0 and finite, but got {value:g}.")
 
 
