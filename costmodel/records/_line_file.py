@@ -23,7 +23,7 @@ from costmodel.errors import CostModelError
 from costmodel.files import behind_link, make_folder, sync, write_whole
 from costmodel.liveness import take_byte
 from costmodel.opening import lines_of, open_file
-from costmodel.reading import MOST_LINE, MOST_TOTAL, refusing
+from costmodel.reading import MOST_LINE, MOST_TOTAL, exists, refusing
 from costmodel.records._identity import content_id
 
 
@@ -39,6 +39,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 _BLOCK = 1 << 16
+_TAIL = 256  # bytes by which a file is known again
 
 
 class LineFile:
@@ -53,19 +54,29 @@ class LineFile:
         self.path = behind_link(path)
         self._what = what
         self._read_to = self._lines_read = 0
+        self._tail = b""  # the end of what was read
         self._inode: int | None = None
 
     def start_over_if_replaced(self) -> bool:
         """Read from the first line again if another file took the place of the one that was read."""
         try:
-            inode = self.path.stat().st_ino
+            found = self.path.stat()
+            was_replaced = self._inode not in (None, found.st_ino) or self._has_other_lines(found.st_size)
         except OSError:
             return False
-        was_replaced = self._inode not in (None, inode)
         if was_replaced:
             self._read_to = self._lines_read = 0
-        self._inode = inode
+            self._tail = b""
+        self._inode = found.st_ino
         return was_replaced
+
+    def _has_other_lines(self, size: int) -> bool:
+        """Whether what was read is gone: a file that is deleted and made again may have the same number."""
+        if size <= self._read_to:
+            return size < self._read_to
+        with open_file(self.path) as file:
+            file.seek(self._read_to - len(self._tail))
+            return file.read(len(self._tail)) != self._tail
 
     def create(self) -> None:
         """Make the file and its folders, where they are not there; their names are on disk then.
@@ -124,6 +135,7 @@ class LineFile:
                     return
                 self._read_to += len(line)
                 self._lines_read += 1
+                self._tail = line[-_TAIL:]
                 yield self._lines_read, record
 
     def repair(self) -> None:
@@ -144,6 +156,8 @@ class LineFile:
 class SharedLineFile(LineFile):
     """A ``LineFile`` that several processes append to. Opening makes it, and repairs a torn tail.
 
+    Who deletes it has forgotten all of it, also for programs that have it open: they make it anew.
+
     Whoever appends holds a lock for that moment.
 
     Raises:
@@ -160,8 +174,18 @@ class SharedLineFile(LineFile):
     def append(self, records: Sequence[bytes]) -> None:
         """Write records behind those of others; see ``LineFile.append``."""
         with self.locked():
+            self._create_if_deleted()
             self.repair()
             super().append(records)
+
+    def start_over_if_replaced(self) -> bool:
+        """See ``LineFile``; a file that was deleted is replaced by one without records."""
+        self._create_if_deleted()
+        return super().start_over_if_replaced()
+
+    def _create_if_deleted(self) -> None:
+        if not exists(self.path):
+            self.create()
 
     def take_turn(self, key: str) -> Callable[[], None] | None:
         """Take what only one process is to do, until the function that is returned is called.

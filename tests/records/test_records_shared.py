@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -201,6 +202,24 @@ def test_what_somebody_deletes_is_forgotten_by_readers(tmp_path: Path) -> None:
         connection.execute(table_log.RECORDS.delete().where(table_log.RECORDS.c.id <= 2))
     store.refresh()
     assert [store.get(each.key) for each in measurements()] == [None, None, *measurements()[2:]]
+
+
+def test_a_file_that_is_deleted_is_forgotten_by_all_that_have_it_open(tmp_path: Path) -> None:
+    """That is how to forget all of it, says ``forget_records``; the disk may give the same number again."""
+    place = tmp_path / "deep" / "store.jsonl"
+    first, second = SharedRecordStore(place), SharedRecordStore(place)
+    first.add(measurements())
+    second.refresh()
+    shutil.rmtree(place.parent)
+    second.refresh()
+    assert second.measurements == ()
+    second.add(measurements()[:2])
+    first.refresh()
+    assert first.measurements == tuple(measurements()[:2])
+    place.write_bytes(b"")
+    first.add(measurements()[5:])
+    second.refresh()
+    assert second.measurements == tuple(read_records(place)) == tuple(measurements()[5:])
 
 
 def test_who_waits_asks_one_question_at_a_time_and_writes_nothing(tmp_path: Path) -> None:
