@@ -77,7 +77,7 @@ def train(
     from costmodel.dataset.table._files import find_dataset
     from costmodel.dataset.table._read import load_dataset
     from costmodel.dataset.table._records import LATENCIES
-    from costmodel.transfer.prediction._describe import describe_model
+    from costmodel.tuning._describe import describe_model
     from costmodel.tuning._training import describe_training
     from costmodel.tuning._training import train as train_on
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from costmodel.arguments import check_path, check_text, check_texts
-from costmodel.dataset.importers._kernel_tuner import show_config, show_entry, show_key
+from costmodel.dataset.importers._kernel_tuner_entries import show_config, show_entry, show_key
 from costmodel.dataset.importers._metaschedule import PROGRAMS_NAME, RECORDS_NAME
 from costmodel.dataset.importers._t4 import show_result
 from costmodel.dataset.sources._base import SUFFIX

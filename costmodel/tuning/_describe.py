@@ -1,18 +1,25 @@
-"""What a tracked run keeps of a search."""
+"""What a tracked run keeps of a search, and of a model."""
 
 from collections.abc import Container, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from costmodel.search._provenance import Provenance
 from costmodel.search._trial import Trial
-from costmodel.tracking._items import Artifact, Item, Metric, Note, Table, Tag, tell_answer
+from costmodel.tracking._items import Artifact, Item, Metric, ModelFile, Note, Table, Tag, tell_answer
+from costmodel.transfer._store import ModelMetadata
+from costmodel.transfer.prediction import pyfunc
 from costmodel.tuning._figures import plot_curves, plot_predictions, plot_progress
 from costmodel.tuning._findings import BEST_KNOWN, WHOLE_CHOICE, Findings
 from costmodel.tuning._page import SearchReport, trials_frame, write_report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 # Names of a metric, and the curve of another choice that the latency found is divided by.
 _RATIOS = {"latency_over_best_known": BEST_KNOWN, "latency_over_whole_choice": WHOLE_CHOICE}
@@ -98,3 +105,30 @@ def _picture(path: str, figure: Any) -> Artifact:
         figure.savefig(file, dpi=130)
 
     return Artifact(path, write)
+
+
+# Of what a model file says of itself, that which is no list.
+_SHORT = (str, int, float, dict)
+# By what name a package is installed, where it is not the one that it is imported by.
+_INSTALLED_AS = {"costmodel": "sm-costmodel", "sklearn": "scikit-learn"}
+
+
+def describe_model(file: Path, metadata: ModelMetadata, example: "pd.DataFrame") -> Iterator[ModelFile]:
+    """The model with its signature, as something that MLflow loads.
+
+    Args:
+        file: What ``Model.save`` wrote.
+        metadata: What was saved with it.
+        example: Rows that it predicts from, as of ``kernel_frame``.
+    """
+    versions = {name: of for name, of in metadata.versions.items() if name != "python"}
+    about = msgspec.structs.asdict(metadata)
+    yield ModelFile(
+        file=file,
+        loader=pyfunc.__name__,
+        inputs=pyfunc.INPUTS,
+        outputs=pyfunc.OUTPUTS,
+        example=example,
+        requirements=tuple(f"{_INSTALLED_AS.get(name, name)}=={of}" for name, of in versions.items()),
+        metadata={name: value for name, value in about.items() if isinstance(value, _SHORT)},
+    )

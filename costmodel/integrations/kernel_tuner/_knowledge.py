@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from costmodel.dataset._build import read_files
-from costmodel.dataset.importers._kernel_tuner import SM_PERCENTAGE, TunedKernel
+from costmodel.dataset.importers._kernel_tuner_entries import SM_PERCENTAGE, TunedKernel
 from costmodel.dataset.sources._base import find_named_device
 from costmodel.dataset.sources._entry import EntryError
 from costmodel.dataset.table._dataset import Dataset

@@ -11,7 +11,7 @@ from optuna import Trial
 from optuna.distributions import BaseDistribution, IntDistribution
 
 from costmodel.arrays import FloatArray
-from costmodel.dataset.importers._kernel_tuner import TunedKernel
+from costmodel.dataset.importers._kernel_tuner_entries import TunedKernel
 from costmodel.errors import CostModelError
 from costmodel.features._extract import extract
 from costmodel.features._table import FeatureTable, in_columns

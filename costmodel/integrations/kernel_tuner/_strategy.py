@@ -12,7 +12,7 @@ from kernel_tuner.strategies.common import CostFunc, get_options
 from kernel_tuner.util import StopCriterionReached
 from optuna.trial import TrialState
 
-from costmodel.dataset.importers._kernel_tuner import TunedKernel, read_entry
+from costmodel.dataset.importers._kernel_tuner_entries import TunedKernel, read_entry
 from costmodel.errors import CostModelError, SpaceExhaustedError
 from costmodel.integrations.kernel_tuner._knowledge import (
     KnowledgeSource,
