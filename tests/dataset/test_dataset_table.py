@@ -182,6 +182,28 @@ def test_few_of_many_wrong_devices_are_named(tmp_path: Path) -> None:
     assert len({each.reason for each in rejects}) == 9  # eight names, and one message for all others
 
 
+def test_a_number_has_no_underscore(tmp_path: Path) -> None:
+    """Python takes one for a separator of thousands: the tile 16_16 would be one of 1616."""
+    for cells in ({"block_x": "16_16"}, {"run_1": "1_0"}, {"tile": "4_0x1"}):
+        (reject,) = read(tmp_path, changed(**cells)).rejects
+        assert "must be numbers" in reject.reason
+
+
+def test_a_blank_cell_tells_no_time(tmp_path: Path) -> None:
+    first, *_ = read(tmp_path, changed(when="  ")).measurements
+    assert first.measured_at == ""
+
+
+def test_another_delimiter_is_told(tmp_path: Path) -> None:
+    for delimiter in (";", "\t", "|"):
+        text = csv_text(fake_rows()).replace(",", delimiter)
+        with pytest.raises(
+            CostModelError, match=r"times; if .* stands between them, write `delimiter = \""
+        ) as told:
+            list(read(tmp_path, text).measurements)
+        assert "It looks like" not in str(told.value)
+
+
 def test_rows_of_another_length(tmp_path: Path) -> None:
     lines = csv_text(fake_rows()).splitlines()
     source = read(tmp_path, "\n".join([*lines, "", lines[1] + ",more", "few"]))
@@ -279,8 +301,8 @@ def test_blocks_of_plain_lines_and_single_rows_are_read_alike(tmp_path: Path) ->
     header, *lines = plain.splitlines()
     quoted = "\n".join([header, *(f'"{line.split(",")[0]}",{line.partition(",")[2]}' for line in lines)])
     by_block, by_row = (read(tmp_path, text) for text in (plain, quoted))
-    assert len(by_row.rejects) == 3 * 6
-    assert len(by_block.measurements) == 3 * (len(ODD) - 6)
+    assert len(by_row.rejects) == 3 * 7
+    assert len(by_block.measurements) == 3 * (len(ODD) - 7)
     without_file = [
         [msgspec.structs.replace(m, platform=msgspec.structs.replace(m.platform, software={})) for m in s]
         for s in (by_block.measurements, by_row.measurements)

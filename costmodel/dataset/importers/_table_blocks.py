@@ -1,6 +1,7 @@
 """Tables in CSV or Parquet as blocks of rows: as columns where they are plain, else row by row."""
 
 import csv
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
@@ -54,7 +55,7 @@ def read_row_blocks(path: Path, names: Collection[str], delimiter: str) -> Itera
     Raises:
         CostModelError: It cannot be read, or one of the columns is not there once.
     """
-    with refusing(path, "a table in CSV or Parquet"), open_unpacked(path) as (file, _):
+    with refusing(path, "a table in CSV or Parquet", form="csv"), open_unpacked(path) as (file, _):
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
         file.seek(0)
         yield from _parquet_blocks(file, names) if is_parquet else _csv_blocks(file, names, delimiter)
@@ -77,7 +78,16 @@ def _check_header(header: Sequence[str], names: Collection[str]) -> None:
     wrong = [name for name in names if header.count(name) != 1]
     if wrong:
         counts = ", ".join(f"{name!r} is there {header.count(name)} times" for name in wrong[:3])
-        raise ValueError(f"each column of the column map must occur once, but {counts}")
+        raise ValueError(
+            f"each column of the column map must occur once, but {counts}{_say_delimiter(header)}"
+        )
+
+
+def _say_delimiter(header: Sequence[str]) -> str:
+    """What else may stand between the names of a header that was read as one."""
+    (only,) = header if len(header) == 1 else ("",)
+    found = next((each for each in ";\t|" if each in only), "")
+    return found and f"; if {found!r} stands between them, write `delimiter = {json.dumps(found)}` in the map"
 
 
 def _csv_blocks(file: Stream, names: Collection[str], delimiter: str) -> Iterator[RowBlock]:

@@ -224,7 +224,8 @@ class RowReader:
 
     def measured_at(self, row: Row) -> str:
         """When, in UTC; empty if unknown."""
-        return to_utc(_cell(row, self.columns.measured_at, ""))
+        when = _cell(row, self.columns.measured_at, "")
+        return to_utc("" if _is_empty(when) else when)
 
     def ending(self, row: Row) -> tuple[Outcome, str]:
         """Return how it ended, and the message that it has if it failed."""
@@ -306,7 +307,7 @@ def _split(cell: Any, separator: str) -> list[Any]:
 def _number(cell: Any, what: str) -> int | float:
     if isinstance(cell, int | float) and not isinstance(cell, bool):
         return cell
-    if isinstance(cell, str):
+    if isinstance(cell, str) and "_" not in cell:  # Python reads 16_16 as 1616
         for kind in (int, float):
             try:
                 return kind(cell)
