@@ -390,15 +390,14 @@ def tune(
             )
             _print(result)
             write_json(json, {**result.to_dict(), "service": fared[0] if fared else None})
-            if plot:
-                result.plot(plot)
-                print_line(f"Picture: {plot}")
-            if dispatch:
-                result.save_dispatch_table(dispatch)
-                print_line(f"Dispatch table: {dispatch}")
-            if report:
-                result.save_report(report)
-                print_line(f"Report: {report}")
+            for write, file, what in (
+                (result.plot, plot, "Picture"),
+                (result.save_dispatch_table, dispatch, "Dispatch table"),
+                (result.save_report, report, "Report"),
+            ):
+                if file:
+                    write(file)
+                    print_line(f"{what}: {file}")
             if runner is RunnerName.REPLAY and not plot:
                 _draw(context, result)
         run.log(describe_search(result, log.told))

@@ -16,6 +16,13 @@ from costmodel.kernels.cuda._warp_counts import WarpCounts
 from costmodel.kernels.family._base import Geometry
 
 _APART = 1 << 40  # bytes between the beginnings of arrays
+_LANE_OPS = ("float_ops", "special_ops", "convert_ops", "integer_ops")
+# What Triton's programs say, and a text of PTX does not.
+_NOT_IN_PTX = (
+    *("scalar_ops", "reductions", "reduced_elements", "reduced_rows", "reduction_size"),
+    *("scans", "scanned_elements", "rearranged_elements", "thread_scalar_ops"),
+    *("conversions", "converted_elements", "cross_warp_reductions", "descriptors"),
+)
 
 
 class PtxArgument(NamedTuple):
@@ -90,78 +97,72 @@ def find_loops(kernel: PtxKernel) -> list[tuple[int, int]]:
 
 def _facts(counts: WarpCounts, warps: int) -> dict[str, float]:
     """Facts of a program of so many such warps, full ones; those of threads are of the warp."""
+    return {**_traffic(counts, warps), **_work(counts, warps), **_of_threads(counts, warps)}
 
-    def of_all(name: str) -> float:
-        return warps * counts[name]
+
+def _traffic(counts: WarpCounts, warps: int) -> dict[str, float]:
+    """What the program moves to and from device memory."""
+
+    def of_all(*names: str) -> dict[str, float]:
+        return {name: warps * counts[name] for name in names}
 
     def run_bytes(kind: str) -> float:
         moved = counts[f"{kind}_bytes"]
         return float(np.exp(counts[f"{kind}_log_runs"] / moved)) if moved else 0.0
 
-    lanes, turns = LANES * warps, max(1.0, counts["loop_steps"])
-    copies, loads = counts["copies"], counts["loads"]
-    in_loops = counts["loop_load_bytes"]
+    in_loops, turns = counts["loop_load_bytes"], max(1.0, counts["loop_steps"])
     return {
-        "loads": loads + copies,
-        "load_bytes": of_all("load_bytes"),
-        "load_sectors": of_all("load_sectors"),
-        "load_distinct_sectors": of_all("load_distinct_sectors"),
-        "load_requests": of_all("load_requests"),
+        "loads": counts["loads"] + counts["copies"],
+        **of_all("load_bytes", "load_sectors", "load_distinct_sectors", "load_requests"),
         "load_run_bytes": run_bytes("load"),
-        "load_once_bytes": of_all("load_bytes"),
+        "load_once_bytes": warps * counts["load_bytes"],
         "loop_load_bytes": warps * in_loops / turns,
         "front_load_bytes": warps * (counts["load_bytes"] - in_loops),
-        "tile_bytes": of_all("widest_load"),
+        "tile_bytes": warps * counts["widest_load"],
         "stores": counts["stores"],
-        "store_bytes": of_all("store_bytes"),
-        "store_sectors": of_all("store_sectors"),
-        "store_requests": of_all("store_requests"),
+        **of_all("store_bytes", "store_sectors", "store_requests"),
         "store_run_bytes": run_bytes("store"),
-        "atomics": of_all("atomics"),
-        "atomic_sectors": of_all("atomic_sectors"),
+        **of_all("atomics", "atomic_sectors"),
         "masked_share": counts["masked_bytes"] / max(1.0, counts["all_bytes"]),
-        "products": of_all("products"),
-        "tensor_flops": of_all("flops"),
+    }
+
+
+def _work(counts: WarpCounts, warps: int) -> dict[str, float]:
+    """What the program computes, and how its loops run."""
+    return {
+        "products": warps * counts["products"],
+        "tensor_flops": warps * counts["flops"],
         **{name: counts[name] for name in ("product_m", "product_n", "product_k", "product_bits")},
-        "operand_bytes": of_all("operand_bytes"),
-        **{name: lanes * counts[name] for name in ("float_ops", "special_ops", "convert_ops", "integer_ops")},
-        **dict.fromkeys(
-            ("scalar_ops", "reductions", "reduced_elements", "reduced_rows", "reduction_size"), 0.0
-        ),
-        **dict.fromkeys(("scans", "scanned_elements", "rearranged_elements", "thread_scalar_ops"), 0.0),
-        **dict.fromkeys(("conversions", "converted_elements", "cross_warp_reductions", "descriptors"), 0.0),
+        "operand_bytes": warps * counts["operand_bytes"],
+        **{name: LANES * warps * counts[name] for name in _LANE_OPS},
+        **dict.fromkeys(_NOT_IN_PTX, 0.0),
         "loops": counts["loops"],
         "loop_steps": counts["loop_steps"],
         "inner_trips": counts["longest_loop"],
-        "pipeline_stages": counts["copies_ahead"] + (copies > 0),
+        "pipeline_stages": counts["copies_ahead"] + (counts["copies"] > 0),
         "memory_waits": counts["memory_waits"],
         **{name: counts[name] for name in ("guessed_bounds", "guessed_branches", "guessed_accesses")},
         "unknown_operations": 0.0,
-        **{
-            f"thread_{name}": counts[name]
-            for name in (
-                "float_ops",
-                "special_ops",
-                "convert_ops",
-                "integer_ops",
-                "loads",
-                "copies",
-                "stores",
-            )
-        },
+    }
+
+
+def _of_threads(counts: WarpCounts, warps: int) -> dict[str, float]:
+    """What a thread executes, how its accesses lie, and what it shares with others."""
+    return {
+        **{f"thread_{name}": counts[name] for name in (*_LANE_OPS, "loads", "copies", "stores")},
         "thread_load_bytes": counts["load_bytes"] / LANES,
         "thread_copy_bytes": counts["copy_bytes"],
         "thread_store_bytes": counts["store_bytes"] / LANES,
         "thread_atomics": counts["atomic_instructions"],
         "access_bytes": -counts["narrowest"] if np.isfinite(counts["narrowest"]) else 0.0,
-        "replicated_load_bytes": of_all("replicated_load_bytes"),
+        "replicated_load_bytes": warps * counts["replicated_load_bytes"],
         "thread_tensor_flops": counts["flops"] / LANES,
         "is_group_product": counts["is_group"],
         **{name: counts[name] for name in ("shared_load_words", "shared_store_words", "bank_turns")},
         "barriers": counts["barriers"],
         "shuffles": counts["shuffles"],
         "copies_ahead": counts["copies_ahead"],
-        "load_request_sectors": of_all("load_sectors"),
-        "store_request_sectors": of_all("store_sectors"),
+        "load_request_sectors": warps * counts["load_sectors"],
+        "store_request_sectors": warps * counts["store_sectors"],
         "request_lines": warps * (counts["load_lines"] + counts["store_lines"]),
     }
