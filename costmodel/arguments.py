@@ -110,7 +110,9 @@ def check_path(name: str, value: object) -> Path:
     path = Path(value)
     if not is_text(str(path)) or "\0" in str(path):
         shown = shorten(repr(str(path)))
-        raise InvalidArgumentError(f"{name} must be a path in UTF-8, but got {shown}: rename it.")
+        raise InvalidArgumentError(
+            f"{name} must be a path in UTF-8 and without null, but got {shown}: rename it."
+        )
     return path
 
 

@@ -81,9 +81,11 @@ def is_stream(path: Path) -> bool:
 
 
 def behind_link(path: Path) -> Path:
-    """Return the file that a link leads to, so that all names of a file mean one; any other path as it is."""
-    is_link = os.path.islink(path)  # noqa: PTH114 (it raises nothing where nobody may look)
-    return Path(os.path.realpath(path)) if is_link else path
+    """Return the file that a link leads to, so that all its names mean one; any other path as it is."""
+    if not os.path.islink(path):  # noqa: PTH114 (it raises nothing where nobody may look)
+        return path
+    target = Path(os.path.realpath(path))
+    return target if is_file(target) or not exists(target) else path
 
 
 @contextmanager
