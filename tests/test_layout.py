@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "costmodel"
 TESTS = Path(__file__).parent
 
-FILES, FOLDERS, WIDEST = 583, 57, 23  # products, torch.compile, profilers, programs, PTX, benchmark, tables
+FILES, FOLDERS, WIDEST = 584, 57, 23  # products, torch.compile and .export, profilers, programs, PTX, tables
 EXPORTED, DEFINED_TWICE = 260, 3  # products, torch.compile, comparisons, benchmark, tables, tiles
 KEYWORDS, MANY_PARAMETERS = 10, 15
 

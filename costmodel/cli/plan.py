@@ -38,10 +38,11 @@ def plan(
     trace: Annotated[
         str,
         typer.Argument(
-            metavar="TRACE|FOLDER|FILE.py:MODULE",
+            metavar="TRACE|FOLDER|FILE.py:NAME",
             help="Trace of PyTorch's profiler (export_chrome_trace; .json or .json.gz), of JAX, Nsight "
             "Systems or ROCm's profilers, a folder with a trace of each rank, a kernel graph in JSON of your "
-            "own, or a Relax module: program.py:module, which is run, or module.json of tvm.ir.save_json.",
+            "own, a program of torch.export, which needs no recording (model.py:program, which is run), or a "
+            "Relax module: program.py:module, or module.json of tvm.ir.save_json.",
             show_default=False,
         ),
     ],
@@ -85,7 +86,7 @@ def plan(
     sms: Annotated[
         int | None,
         count_option(
-            help="Number of SMs available to the kernels of a Relax module. Default: the whole device.",
+            help="Number of SMs available to the kernels of a program or module. Default: the whole device.",
             show_default=False,
             rich_help_panel=MODEL,
         ),
@@ -113,7 +114,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Device of the dataset, such as H100. Default: the first by name.",
+            help="Device of the dataset, such as H100; of a program of torch.export any NVIDIA GPU. Default: "
+            "the first of the dataset by name; H200.",
             show_default=False,
             rich_help_panel=MODEL,
         ),
@@ -204,6 +206,7 @@ def plan(
     - `costmodel plan trace.json.gz --within 'ProfilerStep*' --measured 1.83e-3 --what-if half,graphs`
     - `costmodel plan trace.json --what-if graphs,scale:gemm=0.5 --plot out/lanes.png`
     - `costmodel plan graph.json --what-if streams=4,sms:132=66 --perfetto after.json --report plan.html`
+    - `costmodel plan model.py:program --device H200 --sms 32 --what-if fuse`
     - `costmodel plan model.py:module --device H200 --what-if sms=32 --rank --out out/jobs.toml`
     - `costmodel plan trace.json.gz --what-if device=H200`
     - `costmodel plan graph.json --recorded-on 'H100 SXM' --sweep sms=64:256:16 --plot out/sms.png`
@@ -212,6 +215,7 @@ def plan(
     from costmodel.planner._operators import OPERATOR_COLUMNS, shown_operators
     from costmodel.planner._plan import plan as run_plan
     from costmodel.planner._plan import sweep_plan
+    from costmodel.planner.graphs._exported import DEFAULT_DEVICE, LibraryLatencies, find_exported
     from costmodel.planner.graphs._json_graph import is_module_place
 
     if against:
@@ -220,9 +224,18 @@ def plan(
             raise typer.BadParameter("--against goes with --within, --top, --json and --plot alone.")
         _show_comparison(trace, against, within, top, json, plot)
         return
-    latencies = _opened(
-        learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
-    )
+    latencies: Latencies | None
+    if find_exported(trace) is None:
+        latencies = _opened(
+            learn_from, model, device, is_needed=rank or out is not None or is_module_place(trace)
+        )
+    elif any((learn_from, model, within, measured, rank, out, recorded_on)):
+        raise typer.BadParameter(
+            "A program of torch.export goes without --learn-from, --model, --within, --measured, "
+            "--recorded-on, --rank and --out."
+        )
+    else:
+        latencies = LibraryLatencies(device or DEFAULT_DEVICE)
     if sweep or recorded_on:
         if perfetto or report or rank or out or not sweep:
             raise typer.BadParameter(

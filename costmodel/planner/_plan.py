@@ -17,6 +17,7 @@ from costmodel.planner._rank import Ranking, rank
 from costmodel.planner._ranks import rank_table, read_ranks
 from costmodel.planner._replay import CriticalPath, Timeline, critical_path, replay
 from costmodel.planner._timeline_files import save_perfetto
+from costmodel.planner.graphs._exported import LibraryLatencies, find_exported, read_exported
 from costmodel.planner.graphs._json_graph import is_module_place, read_graph, read_relax
 from costmodel.planner.graphs._kernel_graph import KernelGraph, TaskKind
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
@@ -175,21 +176,23 @@ def plan(  # noqa: PLR0913 (settings, all but the first with defaults)
     """Predict the time of a model as it was recorded, and with what-if transforms.
 
     Args:
-        model: A trace of PyTorch's profiler, a folder with a trace of each rank, your own JSON graph, a Relax
-            module (``program.py:module``, or JSON of ``tvm.ir.save_json``), or a graph.
+        model: A trace of PyTorch's profiler, a folder with a trace of each rank, your own JSON graph, a
+            program of ``torch.export`` (``model.py:program``), a Relax module (``program.py:module``, or JSON
+            of ``tvm.ir.save_json``), or a graph.
         what_if: Transforms in order, as functions or as text such as ``fuse,graphs,scale:matmul=0.5``.
         within: Annotation of the part of a trace to use, such as ``ProfilerStep*``. Default: the whole trace.
         measured_s: Measured time without the profiler, in seconds. If given, the profiler's overhead is
             removed.
-        sms: Number of SMs of the kernels of a Relax module. Default: the whole device.
+        sms: Number of SMs of the kernels of a program or module. Default: the whole device.
         latencies: Latencies of workloads' kernels, for Relax modules and the what-ifs ``sms``, ``tuned`` and
-            ``unfuse``. Default for a Relax module: ``open_latencies()``.
+            ``unfuse``. Default for a Relax module: ``open_latencies()``; for a program of ``torch.export``
+            those of PyTorch's calls on an H200.
 
     Raises:
         CostModelError: If the file cannot be read, has no such annotation, or a transform does not apply.
     """
     if latencies is None and isinstance(model, Path | str) and is_module_place(str(model)):
-        latencies = open_latencies()
+        latencies = LibraryLatencies() if find_exported(str(model)) else open_latencies()
     recorded, name = read_any(model, within, sms, latencies)
     graph = recorded.graph if measured_s is None else without_profiler(recorded.graph, measured_s)
     before = after = replay(graph)
@@ -253,6 +256,8 @@ def read_any(
         CostModelError: The file cannot be read, has no such annotation, or is no module but SMs are given.
     """
     if isinstance(model, Path | str) and is_module_place(str(model)):
+        if program := find_exported(str(model)):
+            return read_exported(program, latencies.device if latencies else None, sms), Path(model).name
         return read_relax(str(model), latencies, sms=sms), Path(model).name
     if sms is not None:
         raise CostModelError(
@@ -270,7 +275,8 @@ def _read_file(path: Path, within: str) -> RecordedGraph:
         return read_ranks(path, within)
     if path.suffix == ".py":
         raise CostModelError(
-            f"A Relax module must be named with its file, as in {path}:module, but got {path}."
+            "A Relax module, or a program of torch.export, must be named with its file, as in "
+            f"{path}:module, but got {path}."
         )
     found = detect(path)
     own = found is not None and found.key == "kernel-graph"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 import numpy as np
@@ -220,7 +221,7 @@ def load_program(place: str) -> Any:
     """
     require_tvm("Tuning a tensor program")
     if is_python_place(place):
-        return _module_of(*_from_python(place), place)
+        return _module_of(*open_python(place), place)
     import tvm
 
     return tvm.ir.load_json(call_on_json(Path(place), checked_program))
@@ -256,7 +257,7 @@ def read_module(place: str) -> tuple[Any, str]:
         MissingExtraError: TVM is not installed.
     """
     require_tvm("Reading a module")
-    found, function = _from_python(place)
+    found, function = open_python(place)
     return module_in(found, place), function
 
 
@@ -269,7 +270,9 @@ def module_in(found: Any, place: str) -> Any:
     import tvm
 
     if not isinstance(found, tvm.IRModule):
-        raise CostModelError(f"{place} must be a tvm.IRModule, but is a {type(found).__name__}.")
+        raise CostModelError(
+            f"{place} must be a tvm.IRModule or a program of torch.export, but is a {type(found).__name__}."
+        )
     return found
 
 
@@ -306,14 +309,22 @@ def _is_graph(path: Path) -> bool:
     return found is not None and found.key == "tvm-program"
 
 
-def _from_python(place: str) -> tuple[Any, str]:
+def open_python(place: str) -> tuple[Any, str]:
     """What a name stands for once a file was run, and the name of a function in it; empty if it has none."""
     file, _, names = place.partition(".py:")
     path, (name, _, function) = Path(f"{file}.py"), names.partition(":")
     if not name:
         raise CostModelError(f"A program must be named, as in {path}:module, but got {place}.")
+    written = path.stat() if is_file(path) else None
+    module = _run_once(path, (written.st_mtime_ns, written.st_size) if written else None)
+    return find_in(module, name, path), function
+
+
+@lru_cache(maxsize=4)
+def _run_once(path: Path, written: tuple[int, int] | None) -> ModuleType:
+    """Run a file as it was written then: several ask for what is in it, and its imports take seconds."""
     # TVMScript looks up the source of its functions in the module.
-    return find_in(run_file(path, f"costmodel_program_{path.stem}"), name, path), function
+    return run_file(path, f"costmodel_program_{path.stem}")
 
 
 def _module_of(found: Any, function: str, place: str) -> Any:
