@@ -73,13 +73,12 @@ class Annealing:
     """
 
     def __init__(self, blocks: Blocks, placed: Placed, load: float, seed: int) -> None:
-        kinds = [(k, name) for k, kind in enumerate(blocks.kinds) for name in kind.names]
-        devices = [blocks.kinds[k].device for k, _ in kinds]
+        kind_of = [k for k, kind in enumerate(blocks.kinds) for _ in kind.names]
         self._most, self._random = load or 1.0, random.Random(seed)  # noqa: S311 (no secret)
-        self._pays = [not device.is_cpu for device in devices]
-        self._room = [inf if device.is_cpu else device.memory for device in devices]
-        self._memory = blocks.memory.tolist()
-        self._seconds = np.where(blocks.runs, blocks.latency, inf)[:, [k for k, _ in kinds]].tolist()
+        times = np.where(blocks.runs, blocks.latency, inf)[:, kind_of]
+        self._seconds: list[list[float]] = times.tolist()
+        self._memory: list[float] = blocks.memory.tolist()
+        self._pays = [not blocks.kinds[k].device.is_cpu for k in kind_of]
         self._members = [value.blocks for value in blocks.values]
         self._shared: list[list[tuple[int, float, int]]] = [[] for _ in range(len(blocks))]
         for number, value in enumerate(blocks.values):
@@ -87,17 +86,22 @@ class Annealing:
                 self._shared[block].append((number, value.cost, len(value.blocks)))
         costs = [value.cost for value in blocks.values if value.cost > _LEAST_COST * self._most] or [1.0]
         self._costs = log(min(costs)), log(2 * max(costs))
-        place = {name: number for number, (_, name) in enumerate(kinds)}
+        self._begin(blocks, placed)
+
+    def _begin(self, blocks: Blocks, placed: Placed) -> None:
+        """Add up what each device has to do, and how much memory is left."""
+        devices = [(kind.device, name) for kind in blocks.kinds for name in kind.names]
+        place = {name: number for number, (_, name) in enumerate(devices)}
+        self._room = [inf if device.is_cpu else device.memory for device, _ in devices]
+        self.loads = [0.0] * len(devices)
         self.at = [place[placed[nodes[0]]] for nodes in blocks.nodes]
-        self._held = [
-            [sum(self.at[block] == device for block in value.blocks) for device in place.values()]
-            for value in blocks.values
-        ]
-        self.loads = [0.0] * len(kinds)
         for block, device in enumerate(self.at):
             self.loads[device] += self._seconds[block][device]
             self._room[device] -= self._memory[block]
+        self._held = [[0] * len(devices) for _ in blocks.values]
         for value, held in zip(blocks.values, self._held, strict=True):
+            for block in value.blocks:
+                held[self.at[block]] += 1
             for device, count in enumerate(held):
                 if self._pays[device] and 0 < count < len(value.blocks):
                     self.loads[device] += value.cost
