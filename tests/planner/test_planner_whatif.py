@@ -291,11 +291,12 @@ def test_a_factor_given_counts_for_all_products_on_cuda_cores(factor: float, tmp
         {"name": "sgemm", "workload": "matmul-m1024-n1024-k512"},
         {"name": "sgemm", "workload": "matmul-m1024-n98-k512"},
         {"name": "xmma_fprop_implicit_gemm_f32f32"},
+        {"name": "fmha_cutlassF_f32_aligned_32x128_gmem_sm80"},
         {"name": "xmma_tf32"},
     ]
     graph = load(tmp_path, [{"id": str(i), "duration_s": 25.2e-6, **each} for i, each in enumerate(products)])
     found_us = half_precision(graph, factor).durations_s * 1e6
-    assert found_us == pytest.approx([1.2 + factor * 24] * 3 + [13.2])
+    assert found_us == pytest.approx([1.2 + factor * 24] * 4 + [13.2])
 
 
 def test_half_precision_adds_conversions_and_takes_epilogues_away(tmp_path: Path) -> None:

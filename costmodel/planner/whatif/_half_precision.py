@@ -60,33 +60,36 @@ _LANE_PRODUCTS, _OUTPUT_S = _Remains(0.05, 2.8e-6, 3.8e-6), 0.65e-12
 _TILE = re.compile(r"(?<!\d)(\d{2,3})x(\d{2,3})(?!\d)")
 # Tensor Cores read 16 bytes at a time: rows that are no multiples of 8 numbers gain less.
 _UNALIGNED, _ALIGNED = _Remains(0.26, 3.3e-6, 4e-6), 8
-# In TF32, which has half of float16's rate, of vectors, or of a type that nobody tells; cuDNN's convolutions
-# gain less, but not those backwards.
+# In TF32, which has half of float16's rate, of vectors, or of a type that nobody tells.
 _OTHER_PRODUCTS = _Remains(0.5, START_S, 3e-6)
-_OTHER_CONVOLUTIONS, _FORWARD_CONVOLUTIONS = _Remains(0.62, START_S, 4e-6), ("*fprop*",)
-# Those of older Tensor Cores, in place of which newer ones' run.
-_OLDER_CONVOLUTIONS, _OLDER = ("*sm80*fprop_implicit_gemm_tf32*",), _Remains(0.45, START_S, 4e-6)
-# Attention whose heads have more than 128 channels, for which no other kernel is made.
-_WIDE_ATTENTION, _OF_WIDE_HEADS = ("*fmha_cutlassf*gmem*",), _Remains(0.35, START_S, 4e-6)
 # Convolutions that stay on CUDA cores although others use TF32 have three channels, and stay slow. So has the
 # first of a network that begins with it.
-_OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.8, START_S, 4e-6), ("*conv*", "*fprop*")
+_OF_FEW_CHANNELS, _CONVOLUTIONS = _Remains(0.8, START_S, 4e-6), ("conv", "fprop")
+# Attention whose heads have more than 128 channels, for which no other kernel is made.
+_OF_WIDE_HEADS, _WIDE_ATTENTION = _Remains(0.35, START_S, 4e-6), ("*fmha_cutlassf*gmem*",)
 # The same to each element, in the order of the memory and in another.
 _STREAMING, _STRIDED = _Remains(0.47, START_S, 3e-6), _Remains(0.9, START_S, 5e-6)
-# What computes for each element more than it reads.
-_GELU, _OF_GELU = ("*gelu*",), _Remains(0.62, START_S, 3e-6)
-_SOFTPLUS, _OF_SOFTPLUS = ("*softplus*",), _Remains(0.95, START_S, 3e-6)
-# cuDNN's kernels from one order of the memory to another.
-_TURNS = ("*nchwtonhwc*", "*nhwctonchw*")
-# cuDNN's batch norms of inference, in place of which PyTorch's run.
-_NORMS_LAST, _NORM_LAST = ("*bn_fw_inf*nhwc*",), _Remains(0.3, START_S, 3.5e-6)
-_NORMS_FIRST, _NORM_FIRST = ("*bn_fw_inf*nchw*",), _Remains(0.8, START_S, 7.5e-6)
 # Sums and norms that fill the GPU; others wait for their few blocks.
 _REDUCING = _Remains(0.8, START_S, 4.4e-6)
-# PyTorch's own convolutions of each channel: those of these sizes become cuDNN's, others gain nothing.
-_DEPTHWISE, _DEPTHWISE_OF_CUDNN = ("*conv_depthwise*",), ("*conv_depthwise2d_*kernel<[135],*",)
-# What cuBLAS does after a product on CUDA cores is part of it on Tensor Cores.
-_EPILOGUES = ("cublaslt::epilogue",)
+# Others than their kind; of several the last counts.
+_BY_NAME = (
+    # cuDNN's convolutions gain less than products, but not those backwards; newer ones take over from older.
+    ("*fprop*tf32*", _Remains(0.62, START_S, 4e-6)),
+    ("*sm80*fprop_implicit_gemm_tf32*", _Remains(0.45, START_S, 4e-6)),
+    # What computes for each element more than it reads.
+    ("*elementwise*gelu*", _Remains(0.62, START_S, 3e-6)),
+    ("*elementwise*softplus*", _Remains(0.95, START_S, 3e-6)),
+    # cuDNN's kernels from one order of the memory to another, and its batch norms, for which PyTorch's run.
+    ("*nchwtonhwc*", _STRIDED),
+    ("*nhwctonchw*", _STRIDED),
+    ("*bn_fw_inf*nhwc*", _Remains(0.3, START_S, 3.5e-6)),
+    ("*bn_fw_inf*nchw*", _Remains(0.8, START_S, 7.5e-6)),
+    # PyTorch's own convolutions of each channel: those of these sizes become cuDNN's, others gain nothing.
+    ("*conv_depthwise*", _Remains(1.0)),
+    ("*conv_depthwise2d_*kernel<[135],*", _STREAMING),
+    # What cuBLAS does after a product on CUDA cores is part of it on Tensor Cores.
+    ("*cublaslt::epilogue*", _Remains(0.0)),
+)
 # Types that are taken to be float32, and what runs in another then.
 _WIDE = (Precision.UNKNOWN, Precision.FLOAT32, Precision.TF32)
 _HALVED_KINDS = (
@@ -166,35 +169,26 @@ def half_precision(
 
 def _in_half(graph: KernelGraph, halved: Mask, products_factor: float | None) -> FloatArray:
     """``(n,)`` what tasks take themselves."""
-    moved, unaligned, few_channels = _LANE_PRODUCTS, _UNALIGNED, _OF_FEW_CHANNELS
+    moved, unaligned, few_channels, wide = _LANE_PRODUCTS, _UNALIGNED, _OF_FEW_CHANNELS, _OF_WIDE_HEADS
     if products_factor is not None:
-        moved = unaligned = few_channels = _Remains(check_positive(products_factor, "factor"), START_S)
+        told = _Remains(check_positive(products_factor, "factor"), START_S)
+        moved = unaligned = few_channels = wide = told
     kinds, lanes = graph.kernel_kinds, find_lane_products(graph) & ~find_vector_products(graph)
-    convolutions = match_names(graph, *_CONVOLUTIONS)
-    of_few_channels = lanes & convolutions
+    of_few_channels = lanes & match_names(graph, *_CONVOLUTIONS)
     of_few_channels &= find_tensor_core_products(graph).any() | _is_first_product(graph)
     is_unaligned = lanes & _is_unaligned(graph)
-    gains_nothing = match_names(graph, *_DEPTHWISE) & ~match_names(graph, *_DEPTHWISE_OF_CUDNN)
     is_small = (graph.blocks > 0) & (graph.blocks < graph.sms)
     durations_s = graph.durations_s.copy()
     for those, remains in (
         (find_products(graph), _OTHER_PRODUCTS),
-        (find_products(graph) & match_names(graph, *_FORWARD_CONVOLUTIONS), _OTHER_CONVOLUTIONS),
-        (match_names(graph, *_OLDER_CONVOLUTIONS), _OLDER),
         (lanes, moved),
         (is_unaligned, unaligned),
-        (match_names(graph, *_WIDE_ATTENTION), _OF_WIDE_HEADS),
         (of_few_channels, few_channels),
+        (lanes & match_names(graph, *_WIDE_ATTENTION), wide),
         (np.isin(kinds, (KernelKind.STREAMING, KernelKind.OTHER)), _STREAMING),  # others: of optimisers
-        (match_names(graph, *_GELU), _OF_GELU),
-        (match_names(graph, *_SOFTPLUS), _OF_SOFTPLUS),
-        (match_names(graph, *_TURNS), _STRIDED),
-        (match_names(graph, *_NORMS_LAST), _NORM_LAST),
-        (match_names(graph, *_NORMS_FIRST), _NORM_FIRST),
         ((kinds == KernelKind.SCATTERED) & match_names(graph, "*elementwise*"), _STRIDED),
         ((kinds == KernelKind.REDUCING) & ~is_small, _REDUCING),
-        (gains_nothing, _Remains(1.0)),
-        (match_names(graph, *_EPILOGUES), _Remains(0.0)),
+        *((match_names(graph, name), remains) for name, remains in _BY_NAME),
     ):
         chosen = halved & those
         durations_s[chosen] = remains.of(graph.durations_s[chosen])
