@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from math import ceil, frexp, ldexp, prod
+from math import ceil, frexp, inf, ldexp, prod
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ from costmodel.records._measurement import KernelResources
 from costmodel.records._platform import Device
 
 REPEAT_S, MOST_RUNS, REPEATS = 600e-6, 40, 4  # as sweep.py times
+SLOWEST = (
+    100  # times as long as the best: what spills as much tells nothing more, and its times are all alike
+)
 SOFTWARE = {"torch": "2.11.0", "triton": "3.6.0"}
 _PREFIX = re.compile(r"triton_[a-z]+_fused_?")
 _NOT_DEFAULT = Kernel("triton")._asdict()
@@ -64,13 +67,19 @@ def _new(store: RecordStore, measurements: Iterator[Measurement]) -> list[Measur
 def of_product(found: Mapping[str, Any], measured_at: str) -> Iterator[Measurement]:
     """Records of a product's candidates on all parts, those that were timed twice with their repeats."""
     workload = product_workload(found["product"])
+    most_s = SLOWEST * min(map(_least_s, found["candidates"]))
     for position, each in enumerate(found["candidates"]):
-        if not each["kernel"]:
+        if not each["kernel"] or (not each["error"] and _least_s(each) > most_s):
             continue
         known = {name: value for name, value in each["kernel"].items() if value != _NOT_DEFAULT.get(name)}
         config = {"position": position, "template": each["template"], **known, "programs": each["programs"]}
         candidate = Candidate(workload, "inductor-products", Config(config))
         yield from _measurements(candidate, found["device"], each, measured_at, ())
+
+
+def _least_s(candidate: Mapping[str, Any]) -> float:
+    """The least seconds on any part; infinite for what did not run."""
+    return min((least for each in candidate["warm_s"].values() for least in each), default=inf)
 
 
 def product_workload(product: Mapping[str, Any]) -> Workload:

@@ -13,7 +13,8 @@ from fake_records import BUDGETS, DEVICE, WORKLOADS, fake_measurement, fake_meas
 from costmodel.dataset import Describer, describe, load_dataset
 from costmodel.dataset.publish._card import summary_tables
 from costmodel.dataset.publish._describe import visit_shifts
-from costmodel.dataset.publish._plots import write_plots
+from costmodel.dataset.publish._plots import _panel, write_plots
+from costmodel.dataset.publish._tasks import Budget
 from costmodel.dataset.table._read import dataset_from_measurements, iter_datasets
 from costmodel.records import Measurement, Outcome
 
@@ -199,6 +200,17 @@ def test_the_colour_bar_leaves_the_name_of_a_device_with_one_budget(
         figure.draw_without_rendering()
         panel, bar = figure.axes
         assert panel.title.get_window_extent().x1 < bar.get_window_extent().x0
+
+
+def test_of_very_many_kinds_those_of_one_workload_share_a_row_of_the_pictures() -> None:
+    few = {f"some.kind{i}-m{size}": i + size for i in range(3) for size in range(1, 3)}
+    many = few | {f"some.alone{i}-m1": i for i in range(300)}
+    budget = Budget("GPU/132", "GPU", "132", 132, 0, 0.0, 0.0, "")
+    for gaps, rows in ((few, [3, 5, 7]), (many, [sum(range(300)), 3, 5, 7])):
+        of_task = {(workload, budget.platform): gap for workload, gap in gaps.items()}
+        panel = _panel("GPU", [budget], of_task, lambda cells: (float(sum(cells)), ""))
+        assert panel.shades.ravel().tolist() == rows
+    assert panel.kinds == ["300 kinds of one workload", "some.kind0", "some.kind1", "some.kind2"]
 
 
 def test_devices_and_mechanisms_are_told_apart() -> None:

@@ -21,6 +21,7 @@ GAP_PLOT = "budget_gap.png"
 NOISE_PLOT = "noise.png"
 COVERAGE_PLOT = "coverage.png"
 
+_MOST_ROWS = 250  # of a heat map; then kinds of a single workload are one
 _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
 
 
@@ -98,10 +99,17 @@ def _panel(
     of_task: Mapping[tuple[str, str], T],
     cell: Callable[[list[T]], tuple[float, str]],
 ) -> _Panel:
-    """Return the heat map of a device, each cell made of what is known of its tasks."""
+    """Return the heat map of a device, each cell made of what is known of its tasks.
+
+    Of many kinds, those of a single workload are one row.
+    """
     of_kind: dict[str, list[str]] = {}
     for workload in dict.fromkeys(workload for workload, _ in of_task):
         of_kind.setdefault(_kind(workload), []).append(workload)
+    if len(of_kind) > _MOST_ROWS:
+        alone = [kind for kind, workloads in of_kind.items() if len(workloads) == 1]
+        together = [workload for kind in alone for workload in of_kind.pop(kind)]
+        of_kind |= {f"{len(alone)} kinds of one workload": together} if alone else {}
     cells = [
         cell([of_task[w, budget.platform] for w in workloads if (w, budget.platform) in of_task])
         for _, workloads in sorted(of_kind.items())
