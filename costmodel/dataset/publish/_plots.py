@@ -21,7 +21,7 @@ GAP_PLOT = "budget_gap.png"
 NOISE_PLOT = "noise.png"
 COVERAGE_PLOT = "coverage.png"
 
-_MOST_ROWS = 250  # of a heat map; then kinds of a single workload are one
+_MOST_ROWS = 200  # of a heat map; then kinds of a single workload are one
 _FLOOR_PERCENT = 1e-3  # a logarithmic axis cannot show that two visits agree to the last digit
 
 
