@@ -1,6 +1,6 @@
 """Kernels in half precision: what is left of their time, and what PyTorch then adds or leaves out.
 
-Constants are those of 2,700 kernels of 38 networks on an H100 and an H200, each beside its counterpart in
+Constants are those of kernels of 62 networks on an H100 and an H200, each beside its counterpart in
 float16 or bfloat16 (datasets/traces and experiments/real_traces).
 """
 
