@@ -202,7 +202,13 @@ def test_a_table_of_nsys_is_read(tmp_path: Path, before: str) -> None:
 def test_a_table_of_nsys_that_is_damaged_is_refused_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "cuda_gpu_trace.csv"
     path.write_text(NSYS + " " * 200_000)
-    with pytest.raises(CostModelError, match="must be a table of `nsys stats`, but: field larger than"):
+    with pytest.raises(
+        CostModelError,
+        match=r"must be a table of `nsys stats`, but: field larger than.*\. Export it again\.$",
+    ):
+        plan(path)
+    path.write_text(NSYS.partition("\n")[0])
+    with pytest.raises(CostModelError, match="must have a row for each kernel, but has no row"):
         plan(path)
 
 

@@ -88,8 +88,11 @@ def read_trace_table(path: Path, data: bytes) -> Trace | None:
             "`nsys stats --report cuda_gpu_trace`, or all of the report by `nsys export --type sqlite`."
         )
     lines = data.decode("utf-8-sig", errors="replace").splitlines(keepends=True)[first:]
-    with refusing(path, table.name, "Export it again."):
+    form = "rocprof" if table in _OF_AMD else "nsys"
+    with refusing(path, table.name, "Export it again.", form=form):
         header, *rows = csv.reader(io.StringIO("".join(lines)))
+    if not rows:
+        raise CostModelError(f"{path} must have a row for each kernel, but has no row. Export it again.")
     columns, numbers, events = _columns(header), dict[str, int](), list[Event]()
     for fields in rows:
         row = _Row(columns, fields)
