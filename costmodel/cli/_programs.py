@@ -128,6 +128,11 @@ def _print(file: Path, kernels: "Sequence[RankedKernel]") -> None:
         if rows:
             title = f"on {kernel.platform}, the fastest first, {len(rows)} of {len(kernel.configs)} configs"
             print_table(TextTable(title, ("expected", "config"), rows, "rw"))
+        if kernel.is_guessed:
+            print_line(
+                "Data in memory decide how often its loops turn, which is not read: they were taken to go "
+                "over 64 numbers, or to turn eight times. With other data the order may be another."
+            )
         for why, count in list(kernel.unread.items())[:_SHOWN]:
             print_line(f"{count} configs were not read: {why}")
     for reason in dict.fromkeys(kernel.ended_by for kernel in kernels if kernel.ended_by):

@@ -88,6 +88,20 @@ def copy(x, y, n, BLOCK: tl.constexpr):
 x = torch.empty(5000, device="cuda")
 copy[(5,)](x, torch.empty_like(x), 5000, BLOCK=1024)
 """
+LOOPED = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def row_sums(x, sizes, y, BLOCK: tl.constexpr):
+    total = tl.zeros((BLOCK,), tl.float32)
+    for at in range(0, tl.load(sizes + tl.program_id(0)), BLOCK):
+        total += tl.load(x + at + tl.arange(0, BLOCK))
+    tl.store(y + tl.program_id(0), tl.sum(total))
+
+x = torch.empty(5000, device="cuda")
+sizes = torch.empty(5, device="cuda", dtype=torch.int32)
+row_sums[lambda meta: (5,)](x, sizes, torch.empty_like(x), BLOCK=1024)
+"""
 
 
 @pytest.mark.triton
@@ -140,6 +154,10 @@ def test_check_orders_configs_of_the_kernels_of_a_program(
     assert all(each["low"] < each["expected"] < each["high"] for each in kernel["expected"])
     assert f" of {len(kernel['configs'])} configs" in result.stdout
     assert "was not measured" not in result.stdout
+    assert "Data in memory decide" not in result.stdout
+    looped = tmp_path / "looped.py"
+    looped.write_text(LOOPED)
+    assert "Data in memory decide how often its loops turn" in costmodel("check", looped).stdout
     other = costmodel("check", file, "--device", "L40S")
     assert "How well it orders them on the NVIDIA L40S was not measured" in " ".join(other.stdout.split())
     broken = tmp_path / "broken.py"

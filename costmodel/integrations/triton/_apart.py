@@ -46,6 +46,7 @@ class RankedKernel:
         chosen: Names of the parameters that configs differ in.
         unread: Why other configs could not be read, and of how many.
         ended_by: What ended the program before its end, such as what it raised; empty where nothing did.
+        is_guessed: Whether data decide how often its loops turn, which was guessed.
     """
 
     name: str
@@ -57,6 +58,7 @@ class RankedKernel:
     chosen: Sequence[str]
     unread: Mapping[str, int] = field(default_factory=dict)
     ended_by: str = ""
+    is_guessed: bool = False
 
 
 class _Job(msgspec.Struct, frozen=True):

@@ -163,6 +163,7 @@ def ranked(  # noqa: PLR0913, PLR0917 (what is known of one kernel)
         own=None if own is None else triton_to_config(own),
         chosen=[name for name in every[0] if len({each.get(name) for each in every}) > 1],
         unread=Counter(each.note for each in readings if each.note),
+        is_guessed=any(each.facts.guessed_bounds > 0 for each in readings if not each.note),
     )
 
 
