@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -133,18 +133,17 @@ def serve_tables(
     if model is None or device is None or out is None:
         raise typer.BadParameter("--model, --device and --out must be given together.")
     from costmodel.serving import serve_tables as serve
+    from costmodel.serving._tables import find_shares
 
-    found = serve(
-        model,
-        device,
-        sms=sms,
-        framework=form,  # type: ignore[arg-type]  # checked there
-        triton=triton,
-        tensor_parallel=tensor_parallel,
-        expert_parallel=expert_parallel,
-        unsure=unsure,
-        timings=timings,
-    )
+    asked: dict[str, Any] = {
+        "sms": sms,
+        "framework": form,
+        "triton": triton,
+        "tensor_parallel": tensor_parallel,
+        "expert_parallel": expert_parallel,
+        "unsure": unsure,
+    }
+    found = serve(model, device, **asked, timings=timings)
     found.write(out)
     rows = [
         (path.rpartition("/")[2], ", ".join(table.used_by), _count(row.origin for row in table.rows.values()))
@@ -162,6 +161,9 @@ def serve_tables(
         )
     if not found.tables and timings is None:
         print_line(_how_to_know_more(unsure))
+        if shares := find_shares(model, device, **asked):
+            numbers = " or ".join(map(str, shares))
+            print_line(f"With --tensor-parallel {numbers} rows are known, if so many GPUs share the model.")
     write_json(json, {"content": found.content, "origins": found.origins, "tables": dict(found.tables)})
 
 

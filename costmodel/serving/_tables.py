@@ -4,10 +4,10 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 # Numbers of tokens that the tables of both frameworks have.
 TOKENS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096)
 MANIFEST = "serve-tables.json"
+_SHARES = (1, 2, 4, 8)  # GPUs that share a model, as servers have them
 _VERSION = re.compile(r"\d+(\.\d+)+[\w.+-]*", re.ASCII)  # names a folder
 _WHAT = "the manifest of tables"
 _REMEDY = "Write the tables anew with `costmodel serve-tables`, into an empty folder."
@@ -222,6 +223,23 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
             else:
                 tables[path] = ServedTable(kernel, tuple(uses), rows)
     return ServingTables(served.name, framework, gpu.name, sms, triton, tables, left_out)
+
+
+def find_shares(model: Path | str, device: str, *, tensor_parallel: int = 1, **asked: Any) -> list[int]:
+    """Numbers of GPUs, other than asked, with which rows are known if they share each expert and product.
+
+    Args:
+        model: See ``serve_tables``.
+        device: See there.
+        tensor_parallel: The number that was asked for.
+        asked: What else was.
+    """
+    found = []
+    for gpus in _SHARES:
+        with suppress(CostModelError):  # sizes that so many cannot share
+            if gpus != tensor_parallel and serve_tables(model, device, tensor_parallel=gpus, **asked).tables:
+                found.append(gpus)
+    return found
 
 
 def _timer(

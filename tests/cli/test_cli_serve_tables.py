@@ -60,6 +60,28 @@ def test_where_no_table_is_worth_it_none_is_announced(tmp_path: Path) -> None:
     assert "--unsure" not in found.stdout
 
 
+def test_it_says_with_how_many_gpus_rows_are_known(tmp_path: Path) -> None:
+    """vLLM ships a sweep of a quarter of Mixtral's experts on an L40S, and none of whole ones."""
+    mixtral = {
+        "model_type": "mixtral",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_attention_heads": 32,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+    }
+    model = tmp_path / "mixtral.json"
+    model.write_text(json.dumps(mixtral))
+
+    def told(*words: str) -> str:
+        every = ["serve-tables", "--model", str(model), "--device", "NVIDIA L40S", *words]
+        out = ["--out", str(tmp_path / "tables")]
+        return CliRunner().invoke(app, [*every, *out], env={"COLUMNS": "160"}).stdout
+
+    assert "With --tensor-parallel 4 rows are known" in told()
+    assert "With --tensor-parallel" not in told("--tensor-parallel", "4")
+
+
 def test_options_before_a_command_are_refused_and_not_passed_over(tmp_path: Path) -> None:
     words = ["serve-tables", "--device", "NVIDIA H200", "check", str(tmp_path)]
     found = CliRunner().invoke(app, words)
