@@ -27,3 +27,10 @@ def test_what_it_says_of_data_is_written_and_read() -> None:
     assert msgspec.json.decode(msgspec.json.encode(launch), type=KernelLaunch) == launch
     told = {name: i + 1 for i, name in enumerate(KernelLaunch.__struct_fields__)}
     assert msgspec.to_builtins(KernelLaunch(**told)) == told
+
+
+def test_a_launch_does_not_change_and_says_nothing_else() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `warps`"):
+        msgspec.json.decode(AS_EVER + b',"warps":1}', type=KernelLaunch)
+    with pytest.raises(AttributeError, match="immutable"):
+        KernelLaunch(2, 32).blocks = 3  # type: ignore[misc]

@@ -50,6 +50,20 @@ def test_every_number_of_sms_has_the_kernel_that_is_expected_to_be_faster(dispat
             dispatch.kernel_for(sms)
 
 
+@pytest.mark.parametrize("place", [(), ("ranges", 0), ("device",)])
+def test_a_table_with_what_nobody_knows_is_refused(dispatch, tmp_path, place):
+    """A later version may mean something by it that decides which kernel runs."""
+    dispatch.save(tmp_path / "table.json")
+    document = json.loads((tmp_path / "table.json").read_text())
+    part = document
+    for key in place:
+        part = part[key]
+    part["since"] = 1
+    (tmp_path / "table.json").write_text(json.dumps(document))
+    with pytest.raises(CostModelError, match="unknown field `since`"):
+        load_dispatch_table(tmp_path / "table.json")
+
+
 def test_a_kernel_that_fails_on_fewer_sms_serves_from_where_it_was_measured(pool):
     latency_s = LATENCIES.copy()
     latency_s[1, 1] = np.inf
