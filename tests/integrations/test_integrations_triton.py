@@ -617,10 +617,17 @@ def test_a_timer_on_other_sms_is_refused(bench: Bench, path: Path) -> None:
 def test_settings_are_checked(bench: Bench, path: Path) -> None:
     with pytest.raises(CostModelError, match="mode must be"):
         bench.kernel(path, mode="thread")
-    with pytest.raises(CostModelError, match="shortlist must be at least 1, but got 0"):
-        bench.kernel(path, shortlist=0)
-    with pytest.raises(CostModelError, match="compile_workers must be 0 or more, but got -1"):
-        bench.kernel(path, compile_workers=-1)
+    wrong = {
+        "shortlist": (0, 1.5, "3"),
+        "compile_workers": (-1, 1.5, "3"),
+        "key": (5, (1, 2)),
+        "platform": (5, "H100"),
+        "launch": (5, "blocks"),
+    }
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(CostModelError, match=f"{name} must be "):
+                bench.kernel(path, **{name: value})
     with pytest.raises(CostModelError, match=r"must be a \.jsonl file"):
         run(bench.kernel(path.with_suffix(".txt")))
     with pytest.raises(CostModelError, match="fields of KernelLaunch, but got \\['speed'\\]"):
@@ -628,6 +635,20 @@ def test_settings_are_checked(bench: Bench, path: Path) -> None:
     x = torch.zeros(64)
     with pytest.raises(CostModelError, match="must not be given, but got BLOCK"):
         bench.kernel(path)[(4,)](x, x, 64, BLOCK=16)
+
+
+def test_one_name_is_a_key(bench: Bench, path: Path) -> None:
+    """Its letters would be four names, none of them an argument's, and all sizes would share a config."""
+    kernel = bench.kernel(path, times_three_by_size, key="size")
+    x, y = torch.arange(64.0), torch.zeros(64)
+    for size in (64, 32):
+        kernel[(2,)](x, y, size, n=64)
+    assert len(bench.timed) == 2 * len(configs())
+
+
+def times_three_by_size(x: Any, y: Any, size: Any, n: Any, BLOCK: tl.constexpr) -> None:
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, 3.0 * tl.load(x + at, mask=at < size), mask=at < size)
 
 
 def test_a_store_that_is_not_named_is_found_by_the_environment(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from costmodel.arguments import check_kind
 from costmodel.integrations.triton._autotuner import Autotuner, Mode
 from costmodel.integrations.triton._platform import current_platform
 from costmodel.integrations.triton._question import LaunchHints
@@ -116,4 +117,5 @@ def autotune(  # noqa: PLR0913, PLR0917 (those of triton.autotune, and settings,
 def _finder(platform: Platform | Callable[[], Platform] | None) -> Callable[[], Platform]:
     if platform is None:
         return current_platform
+    check_kind("platform", platform, Platform | Callable, "a Platform, or a function that gives one")
     return (lambda: platform) if isinstance(platform, Platform) else platform

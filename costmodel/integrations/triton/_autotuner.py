@@ -13,6 +13,7 @@ import triton
 from triton.runtime import autotuner
 from triton.runtime.jit import JITFunction
 
+from costmodel.arguments import check_kind, check_texts, check_whole
 from costmodel.errors import CostModelError
 from costmodel.integrations.triton._compiling import compile_apart
 from costmodel.integrations.triton._platform import is_capturing
@@ -75,17 +76,18 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
             fn,
             fn.arg_names,
             [] if configs == AUTO else configs,
-            list(key),
+            list(check_texts("key", key)),
             triton_settings.pop("reset_to_zero"),
             triton_settings.pop("restore_value"),
             **triton_settings,
         )
         if mode not in ("measure", "background", "model"):
             raise CostModelError(f"mode must be 'measure', 'background' or 'model', but got {mode!r}.")
-        if shortlist is not None and shortlist < 1:
-            raise CostModelError(f"shortlist must be at least 1, but got {shortlist}.")
-        if compile_workers is not None and compile_workers < 0:
-            raise CostModelError(f"compile_workers must be 0 or more, but got {compile_workers}.")
+        if shortlist is not None:
+            check_whole("shortlist", shortlist, 1)
+        if compile_workers is not None:
+            check_whole("compile_workers", compile_workers)
+        check_kind("launch", launch, Mapping | Callable | None, "formulas by name, or a function")
         if isinstance(configs, str) and configs != AUTO:
             raise CostModelError(f"configs must be a list, or {AUTO!r}, but got {configs!r}.")
         self._proposes = configs == AUTO
