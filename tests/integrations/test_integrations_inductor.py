@@ -34,7 +34,7 @@ from torch._inductor.kernel_template_choice import DictKernelTemplateParams, Ker
 from torch._inductor.virtualized import V
 
 from costmodel.errors import CostModelError
-from costmodel.integrations.inductor import _install, _timer, install, report
+from costmodel.integrations.inductor import _compile, _install, _timer, install, report
 from costmodel.integrations.inductor import compile as compile_for
 from costmodel.integrations.inductor._candidates import choose_to_time, even_out, more_choices
 from costmodel.integrations.inductor._choices import SmChoices, SmPlan
@@ -443,6 +443,17 @@ def test_a_plan_writes_blocks_into_the_code_of_kernels(timings: ProductTimings) 
     other = SmPlan(elsewhere, 6, Fixed({}), timings, False, shipped_blocks())
     assert without.choose_blocks(SUM) == other.choose_blocks(SUM) == SUM
     assert report()["left to Inductor: blocks of a kernel"] >= 2
+
+
+def test_what_is_compiled_for_one_number_asks_for_no_sms(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = (compile_for(torch.relu, sms=sms) for sms in (1, [1, 2]))
+    for each in (one, two):
+        each._compiled[1] = torch.relu
+    asked: list[int] = []
+    monkeypatch.setattr(_compile, "platform_here", lambda: asked.append(1) or part(1))
+    for each in (one, two):
+        assert each(torch.tensor(-1.0)) == 0
+    assert asked == [1]  # by the one for two
 
 
 def test_only_by_default_blocks_are_those_of_the_model() -> None:
