@@ -105,8 +105,11 @@ def serve_builders(
     path, folder = parse_socket(address), HeldFolder("costmodel-builds-")
     with ExitStack() as opened:
         opened.callback(folder.delete)
-        pool = BuilderPool(path, opened.enter_context(_open_builders(count, folder.path, sources)))
+        engine = opened.enter_context(_open_builders(count, folder.path, sources))
+        pool = BuilderPool(path, engine)
         opened.callback(pool.close)
+        # Imports take seconds, in which workers already connect and open their devices.
+        threading.Thread(target=_start, args=(engine,), daemon=True).start()
         if store:
             opened.enter_context(reporting(partial(_report, store, pool)))
         tell(f"Builders: {pool.places} at {address}")
@@ -117,13 +120,16 @@ def _open_builders(count: int | None, folder: Path, sources: Sequence[str]) -> L
     """Processes forked from one that has imported the compilers of these kernel sources.
 
     So most imports are made once, not once for each builder, and one that hangs or dies is replaced at once.
-    They start now, while the first workers open their devices.
     """
     ours = "costmodel.service._builder_pool", "costmodel.collector._builders"
     shared, unshared = builder_modules(sources)
-    engine = LocalEngine(count, folder, partial(_import_each, unshared), modules=(*ours, *shared))
-    engine.submit(os.getpid)  # any job: processes start with the first
-    return engine
+    return LocalEngine(count, folder, partial(_import_each, unshared), modules=(*ours, *shared))
+
+
+def _start(engine: LocalEngine) -> None:
+    """Have the processes of an engine start, which they do with the first job, whatever it is."""
+    with suppress(RuntimeError):  # it was closed meanwhile
+        engine.submit(os.getpid)
 
 
 def _import_each(modules: Sequence[str]) -> None:

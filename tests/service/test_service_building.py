@@ -12,7 +12,7 @@ from costmodel.collector import EngineLostError
 from costmodel.kernels.metaschedule._source import MetaSchedule
 from costmodel.service import open_engine
 from costmodel.service._builder_pool import BuilderPool
-from costmodel.service._building import Building, _open_builders
+from costmodel.service._building import Building, _open_builders, _start
 
 pytestmark = pytest.mark.white_box
 
@@ -93,6 +93,7 @@ def test_builders_start_at_once_and_each_imports_what_cannot_be_shared(
     monkeypatch.setattr(MetaSchedule, "modules", ())
     monkeypatch.setattr(MetaSchedule, "unshared_modules", ("no_such_module", "leaves_a_trace"))
     with _open_builders(2, tmp_path, ["metaschedule"]) as engine:
+        _start(engine)
         end = time.monotonic() + 60
         while len(list(tmp_path.glob("*.trace"))) < 2 and time.monotonic() < end:
             time.sleep(0.05)
