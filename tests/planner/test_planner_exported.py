@@ -120,6 +120,11 @@ def test_fewer_sms_take_longer_on_any_gpu(block, device: str) -> None:
     assert few > all_of_them > 0
 
 
+def test_gpus_of_other_vendors_are_refused(block) -> None:
+    with pytest.raises(CostModelError, match="AMD Instinct MI300X is none"):
+        read_exported(block, "MI300X")
+
+
 def test_what_ifs_apply(block) -> None:
     found = plan(read_exported(block, H200), "sms=32", latencies=LibraryLatencies(H200))
     assert found.after.makespan_s > found.before.makespan_s

@@ -86,10 +86,18 @@ class LibraryLatencies(Latencies):
 
     Args:
         device: The GPU, or its name.
+
+    Raises:
+        CostModelError: It is unknown, or none of NVIDIA's.
     """
 
     def __init__(self, device: Device | str = DEFAULT_DEVICE) -> None:
         self.device = device if isinstance(device, Device) else _find_device(device)
+        if self.device.kind != "cuda":
+            raise CostModelError(
+                f"PyTorch's calls are predicted on GPUs of NVIDIA, but {self.device.name} is none. "
+                "`costmodel devices list` shows those that are known."
+            )
         self._tables: dict[str, KernelTable | None] = {}
 
     @cached_property
