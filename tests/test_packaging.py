@@ -71,12 +71,12 @@ def test_all_that_names_the_version_names_the_same() -> None:
 
 
 def test_the_distribution_is_small() -> None:
-    """Under 9.5 MB as a wheel (10 at most), which compresses each file like this and adds 200 bytes."""
+    """Under 9.7 MB as a wheel (10 at most), which compresses each file like this and adds 200 bytes."""
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     left_out = {path for pattern in (*wheel["exclude"], "**/__pycache__/*") for path in ROOT.glob(pattern)}
     files = [path for name in wheel["only-include"] for path in (ROOT / name).rglob("*") if path.is_file()]
     size = sum(200 + len(zlib.compress(path.read_bytes())) for path in files if path not in left_out)
-    assert 5_000_000 < size < 9_500_000
+    assert 5_000_000 < size < 9_700_000
 
 
 @pytest.mark.parametrize("extra", ["tvm", "cuda", "triton"])
