@@ -658,6 +658,10 @@ def test_a_store_that_is_not_named_is_found_by_the_environment(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     run(bench.kernel(None))
     assert len(rows(tmp_path / "cache" / "costmodel" / "triton.jsonl")) == len(configs())
+    (tmp_path / "full").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "full"))
+    with pytest.raises(CostModelError, match=r"Name another place with store= or \$COSTMODEL_TRITON_STORE"):
+        run(bench.kernel(None))
 
     monkeypatch.setenv("COSTMODEL_TRITON_STORE", str(tmp_path / "named.jsonl"))
     run(bench.kernel(None))

@@ -12,6 +12,7 @@ from typing import Literal
 import triton
 from msgspec.structs import replace
 
+from costmodel.errors import CostModelError
 from costmodel.files import cache_folder, expand_home
 from costmodel.records._candidate import Candidate
 from costmodel.records._identity import content_id
@@ -59,7 +60,12 @@ class TimingStore(SharedRecordStore):
 
 def open_store(path: Path | str | None) -> TimingStore:
     """Open the store at a place, see ``find_store``; all kernels of this process share one object."""
-    return _opened(find_store(path))
+    try:
+        return _opened(find_store(path))
+    except CostModelError as error:
+        if path is not None:
+            raise
+        raise CostModelError(f"{error} Name another place with store= or ${STORE_VARIABLE}.") from None
 
 
 def find_store(path: Path | str | None) -> str:
