@@ -61,6 +61,15 @@ def test_a_torn_tail_is_told_once_with_where_it_is(tmp_path: Path) -> None:
     assert len(records_of(opened(path))) == 4
 
 
+def test_who_appends_to_a_file_that_was_deleted_makes_it_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    lines = opened(path)
+    lines.append(RECORDS)
+    path.unlink()
+    lines.append(RECORDS[:2])
+    assert records_of(opened(path)) == RECORDS[:2]
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_long_last_line_is_found_whole_or_torn(tmp_path: Path, blocks: int, more: int) -> None:
