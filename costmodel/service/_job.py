@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import msgspec
 
-from costmodel.arguments import MOST_SEED
+from costmodel.arguments import MOST_SEED, check_texts
 from costmodel.collector.campaign._config import CampaignConfig, find_campaign
 from costmodel.errors import CostModelError, shorten
 from costmodel.reading import decode_json, exists, read_toml, refusing
@@ -147,6 +147,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 self._check_device(task)
 
     def _check_device(self, task: TuneTask) -> None:
+        if task.device is not None and not task.device.strip():
+            raise CostModelError(f"A device must have a name, such as h100, but got {task.device!r}.")
         if task.device is not None and (self.runner == "cpu" or self.settings.device):
             raise CostModelError(
                 f"A job must name its devices once, and none for a CPU, but `{task.name}` is for the runner "
@@ -243,9 +245,14 @@ class JobFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.campaign:
             if not self.out:
                 raise CostModelError("A campaign must have a folder for its measurements: give `out`.")
+            if self.sms or self.devices:
+                raise CostModelError(
+                    "A campaign must be asked for without sms and devices, but got some: its file says "
+                    "the SMs, and it runs on the device of whoever takes it. Leave them out."
+                )
             return (CampaignTask(find_campaign(self.campaign), str(Path(self.out).absolute())),)
         budgets: tuple[int | None, ...] = self.sms or (None,)
-        devices: tuple[str | None, ...] = self.devices or (None,)
+        devices: tuple[str | None, ...] = check_texts("devices", self.devices) or (None,)
         return tuple(
             TuneTask(name, sms, weight, device)
             for name, weight in self._weights().items()

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, String, column, insert, inspect, select, table, update
 from sqlalchemy.exc import IntegrityError
 
 from costmodel.collector._meter import MeteredStage
 from costmodel.errors import CostModelError
+from costmodel.files import behind_link
 from costmodel.liveness import ProcessMark, user_name
+from costmodel.reading import is_file
 from costmodel.service import _leases as leases
 from costmodel.service._database import DEVICES, JOBS, TASKS, decode_kept, explaining_failures, open_database
 from costmodel.service._job import Job, decode_job, encode_json
@@ -170,13 +172,25 @@ class JobStore:
     def study_place(self, lease: Lease) -> str:
         """Return where the study of a task is: in a database of several machines, else in a journal beside.
 
-        Whoever writes to a SQLite database keeps all others waiting, and a search writes at every trial.
+        Whoever writes to a SQLite database keeps all others waiting, and a search writes at every trial. One
+        that 0.3 began there goes on there.
         """
-        if "://" in self.place:
+        url = self._engine.url
+        if url.get_backend_name() != "sqlite" or not is_file(url.database or "") or self._has_study(lease):
             return self.place
-        return str(Path(self.place).with_suffix(".studies") / f"{lease.key}.journal")
+        file = behind_link(Path(str(url.database)))
+        return str(file.with_suffix(".studies") / f"{lease.key}.journal")
 
-    def lease(self, *, runner: str | None = None, device: str | None = None) -> Lease | None:
+    def _has_study(self, lease: Lease) -> bool:
+        """Whether Optuna keeps a study of a task in the database itself."""
+        with self._reading() as connection:
+            names = column("study_name", String)
+            named = select(names).select_from(table("studies")).where(names.startswith(f"{lease.key}-"))
+            return inspect(connection).has_table("studies") and bool(connection.scalar(named.limit(1)))
+
+    def lease(
+        self, *, runner: str | None = None, device: str | None = None, gpu: str | None = None
+    ) -> Lease | None:
         """Lease the next task to this process; return None if there is none now.
 
         The order is: jobs of the highest priority; among them those of the submitter who had the least worker
@@ -186,9 +200,11 @@ class JobStore:
         Args:
             runner: Take only jobs that are measured by this runner. Default: any.
             device: Take only tasks for this device, and those that name none. Default: any.
+            gpu: The GPU here, where it is known. It stands for ``device`` in jobs that measure on a GPU, and
+                does not concern others, such as replays.
         """
         with explaining_failures(self.place):
-            while (lease := self._next(runner, device)) is not None:
+            while (lease := self._next(runner, device, gpu)) is not None:
                 with suppress(IntegrityError), self._engine.begin() as connection:
                     leases.claim_task(connection, lease, ProcessMark.own(), self._clock())
                     return lease
@@ -259,7 +275,7 @@ class JobStore:
         with self._reading() as connection:
             return read_usage(connection, seconds, parts, self._clock())
 
-    def _next(self, runner: str | None, device: str | None) -> Lease | None:
+    def _next(self, runner: str | None, device: str | None, gpu: str | None) -> Lease | None:
         """The task that is next, as a lease to claim."""
         now = self._clock()
         with self._reading() as connection:
@@ -267,7 +283,8 @@ class JobStore:
         for job in jobs:
             with self._changing() as connection:
                 settle(connection, job.id, self._allowed_deaths, now)
-                if lease := choose_lease(connection, job, now, device):
+                measures = gpu or device if job.runner == "cuda" else device
+                if lease := choose_lease(connection, job, now, measures):
                     return lease
         return None
 

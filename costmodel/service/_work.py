@@ -108,7 +108,7 @@ def work(  # noqa: PLR0913 (settings, all but one with defaults)
     with closing(Building(engine)) as building, reporting(lambda: store.report_usage({task: Capacity(1)})):
         means = _Means(Path(records), building, lanes, None if campaigns is None else Path(campaigns))
         while True:
-            lease = store.lease(runner=runner, device=building.kept.device or device)
+            lease = store.lease(runner=runner, device=device, gpu=building.kept.gpu)
             if lease is not None:
                 count += 1
                 try:

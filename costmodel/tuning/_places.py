@@ -53,10 +53,10 @@ class KeptRunner:
     with it; one of other sources closes it first.
 
     Attributes:
-        device: Name of the device, once it was opened.
+        gpu: Name of the GPU, once one was opened.
     """
 
-    device: str | None = None
+    gpu: str | None = None
 
     def __init__(self) -> None:
         self._asked: object = None
@@ -67,7 +67,8 @@ class KeptRunner:
         if self._runner is None or self._asked != asked:
             self.close()
             self._asked, self._runner = asked, open_runner()
-            self.device = self._runner.device.name
+            if self._runner.device.kind == "cuda":
+                self.gpu = self._runner.device.name
         else:
             self._runner.start_over()
         return self._runner

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,12 +40,15 @@ class _FormerTable(tuple[Trial, ...]):
         return found
 
     def __getitem__(self, key: Any) -> Any:
-        return self._table()[key] if isinstance(key, str | list) else super().__getitem__(key)
+        return super().__getitem__(key) if isinstance(key, Integral | slice) else self._table()[key]
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)  # the result, which makes the table, has locks
 
     def __getattr__(self, name: str) -> Any:
         from pandas import DataFrame
 
-        if name.startswith("_") or not hasattr(DataFrame, name):
+        if name.startswith("_") or not (hasattr(DataFrame, name) or name in self.to_frame()):
             raise AttributeError(f"trials are a tuple, without {name}: to_frame() of the result is a table.")
         return getattr(self._table(), name)
 

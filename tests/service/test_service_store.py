@@ -12,6 +12,7 @@ from work_until_killed import take_all
 
 from costmodel.databases import parse_database
 from costmodel.errors import CostModelError
+from costmodel.search._study import open_study
 from costmodel.service import JobFile, JobStore, work
 from costmodel.service._job import TuneSettings
 from costmodel.service._leases import LEASE_S, LeaseLostError
@@ -138,6 +139,58 @@ def test_a_store_of_before_devices_gets_their_table(tmp_path):
 def test_devices_are_named_once_and_for_gpus(settings):
     with pytest.raises(CostModelError, match="must name its devices once, and none for a CPU"):
         job(devices=("h100",), **settings)
+
+
+def test_the_gpu_here_decides_on_what_is_measured_on_gpus_alone(store):
+    """A worker that has opened an H200 replays what was recorded on any, and measures for no other."""
+    store.submit(job(devices=("h100",)))
+    store.submit(job(devices=("h100",), runner="cuda"))
+    store.submit(job(devices=("h200",), runner="cuda"))
+    taken = [store.lease(gpu="NVIDIA H200"), store.lease(device="h100", gpu="NVIDIA H200")]
+    assert [lease.job for lease in taken] == [1, 3]
+    assert store.lease(device="h100", gpu="NVIDIA H200") is None
+    assert store.lease(device="h100").job == 2
+
+
+@pytest.mark.parametrize("devices", [("",), ("h100", " "), (1,)])
+def test_a_device_has_a_name(devices):
+    with pytest.raises(CostModelError, match=r"must (have a name|be a text)"):
+        job(devices=devices)
+
+
+def test_a_single_device_needs_no_list():
+    assert job(devices="h100").devices == ("h100",)
+
+
+@pytest.mark.parametrize("given", [{"sms": (8,)}, {"devices": ("h100",)}])
+def test_a_campaign_says_itself_what_it_measures(given, tmp_path):
+    with pytest.raises(CostModelError, match="must be asked for without sms and devices"):
+        JobFile(campaign="cpu-quick", out=str(tmp_path), **given).job()
+
+
+def test_all_names_of_a_store_have_one_study_of_a_task(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "link.db").symlink_to(tmp_path / "jobs.db")
+    places = [
+        str(tmp_path / "jobs.db"),
+        str(tmp_path / "elsewhere" / "link.db"),
+        f"sqlite:///{tmp_path}/jobs.db",
+    ]
+    stores = [JobStore(place) for place in places]
+    stores[0].submit(job())
+    lease = stores[0].lease()
+    assert {store.study_place(lease) for store in stores} == {
+        str(tmp_path / "jobs.studies" / f"{lease.key}.journal")
+    }
+
+
+def test_a_study_that_an_earlier_version_began_in_the_store_goes_on_there(tmp_path):
+    store = JobStore(str(tmp_path / "jobs.db"))
+    store.submit(job(*NAMES[:2]))
+    first, second = store.lease(), store.lease()
+    open_study(store.place, f"{second.key}-space-latency")
+    assert store.study_place(second) == store.place
+    assert store.study_place(first) != store.place
 
 
 def test_what_a_used_up_space_leaves_goes_to_the_other_tasks(store):

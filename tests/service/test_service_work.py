@@ -126,8 +126,8 @@ def test_a_task_for_another_gpu_is_left_to_others_and_not_tried_again(tmp_path, 
 
     def tune(*_, on, **settings):
         asked.append(on.device)
-        on.kept.device = "NVIDIA H200"
-        _check_device(on, SimpleNamespace(device=SimpleNamespace(name=on.kept.device)))
+        on.kept.gpu = "NVIDIA H200"
+        _check_device(on, SimpleNamespace(device=SimpleNamespace(name=on.kept.gpu)))
         raise CostModelError("The right GPU.")
 
     monkeypatch.setattr("costmodel.service._work.tune", tune)

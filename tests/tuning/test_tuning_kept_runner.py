@@ -21,6 +21,7 @@ def test_searches_share_a_runner_and_build_anew_what_was_deleted(tmp_path: Path)
         shutil.rmtree(kernels)
         again = tune("matmul-m16-n16-k16", sms=1, trials=2, on=place, prior=None)
         assert kept._runner is runner
+        assert kept.gpu is None
         latencies_s = [trial.latency_s[0] for result in (first, again) for trial in result.trials]
         assert all(0.0 < latency_s < float("inf") for latency_s in latencies_s)
     finally:

@@ -1,6 +1,7 @@
 """``costmodel.tune`` from Python, on a landscape whose best kernels are known."""
 
 import json
+import pickle
 import re
 from dataclasses import replace
 
@@ -55,11 +56,13 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     for former in (
         lambda: result.trials[["trial", "latency_s"]],
         lambda: result.trials.sort_values("trial")[["trial", "latency_s"]],
+        lambda: result.trials[result.trials.trial >= 0][["trial", "latency_s"]],
     ):
         with pytest.warns(DeprecationWarning, match=r"now result\.to_frame\(\)"):
             assert former().equals(result.to_frame()[["trial", "latency_s"]])
     with pytest.raises(AttributeError, match="without misspelt"):
         _ = result.trials.misspelt
+    assert pickle.loads(pickle.dumps(result.trials)) == result.trials[:] == tuple(result.trials)
     assert "8 SMs of landscape GPU" in result.answer[0]
     assert result.free_sms is None
 
