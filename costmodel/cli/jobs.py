@@ -123,6 +123,8 @@ def submit(
     """
     from msgspec.structs import replace
 
+    from costmodel.records._device_table import is_device, read_devices
+
     given = {
         "sms": budgets_of(sms) or None,
         "devices": tuple(device or ()) or None,
@@ -137,6 +139,9 @@ def submit(
     measured = f", {job.total} candidates to measure" if job.total else ""
     print_line(f"Job {id_}: {job.name}, tasks: {len(job.tasks)}{measured}.")
     print_line(f"To do it: costmodel jobs work --store {store}")
+    for gpu in dict.fromkeys(filter(None, job.devices)) if job.runner == "cuda" else ():
+        if not any(is_device(gpu, each.device.name) for each in read_devices()):
+            print_line(f"Note: no known GPU is called {gpu}. Its tasks wait for a worker whose GPU is.")
     write_json(json, {"id": id_, "job": job})
 
 

@@ -86,6 +86,13 @@ def test_a_worker_with_lanes_says_what_they_need(here: Path, monkeypatch: pytest
     assert "Lanes must have an MPS daemon that limits no client, but there is none" in told
 
 
+def test_a_device_that_no_table_knows_is_waited_for_and_said(here: Path) -> None:
+    asked = ("submit", "matmul-m64-n64-k64", "--runner", "cuda", "--device", "h100")
+    told = " ".join(run(*asked, "--device", "hh100").split())
+    assert told.endswith("Note: no known GPU is called hh100. Its tasks wait for a worker whose GPU is.")
+    assert "Note" not in run(*asked)
+
+
 def test_a_campaign_is_a_job(here: Path) -> None:
     (here / "campaign.toml").write_text('campaign = "cpu-quick"\nout = "cpu"\n')
     assert "Job 1: cpu-quick, tasks: 1." in run("submit", "campaign.toml")

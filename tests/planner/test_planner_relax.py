@@ -195,7 +195,9 @@ def test_json_of_a_module_is_read_as_the_module(latencies: Latencies, tmp_path: 
 def test_what_is_no_module_is_refused(latencies: Latencies, tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text("module = 3\nimport tvm\nempty = tvm.IRModule({})\n")
-    with pytest.raises(CostModelError, match=r"IRModule or a program of torch\.export, but is a int"):
+    with pytest.raises(
+        CostModelError, match=r"IRModule, or for `costmodel plan` a program of torch\.export, but is a int"
+    ):
         read_relax(f"{path}:module", latencies)
     with pytest.raises(CostModelError, match="must have a function main or forward"):
         read_relax(f"{path}:empty", latencies)

@@ -271,7 +271,8 @@ def module_in(found: Any, place: str) -> Any:
 
     if not isinstance(found, tvm.IRModule):
         raise CostModelError(
-            f"{place} must be a tvm.IRModule or a program of torch.export, but is a {type(found).__name__}."
+            f"{place} must be a tvm.IRModule, or for `costmodel plan` a program of torch.export, but is a "
+            f"{type(found).__name__}."
         )
     return found
 
