@@ -97,6 +97,82 @@ def test_an_embedding_moves_the_rows_that_are_asked_for() -> None:
     assert graph.durations_s.sum() < 4e-6
 
 
+def of_function(function, *shapes, dtype=torch.float16):
+    class Called(torch.nn.Module):
+        def forward(self, *tensors):
+            return function(*tensors)
+
+    tensors = tuple(torch.empty(shape, dtype=dtype, device="meta") for shape in shapes)
+    return read_exported(torch.export.export(Called(), tensors), H200).graph
+
+
+def test_bags_of_embeddings_move_the_rows_that_are_asked_for() -> None:
+    class Bags(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.EmbeddingBag(10_000_000, 128)
+
+        def forward(self, rows):
+            return self.table(rows.long())
+
+    assert read_exported(exported(Bags, (64, 20)), H200).graph.durations_s.max() < 4e-6
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch's own, of its parts
+def test_dropout_that_drops_nothing_is_no_kernel() -> None:
+    def module() -> torch.nn.Module:
+        return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Dropout(0.1)).eval()
+
+    program = exported(module, (64, 64))
+    for written_out in (program, program.run_decompositions({})):
+        assert read_exported(written_out, H200).graph.names == ("aten::linear",)
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning")  # PyTorch's own, of an LSTM
+def test_each_step_of_a_layer_that_recurs_waits_for_the_one_before() -> None:
+    few, many = (
+        plan(read_exported(exported(lambda: torch.nn.LSTM(64, 64), (steps, 2, 64)), H200)).before
+        for steps in (4, 16)
+    )
+    assert sum(few.graph.name(i) == "aten::linear" for i in range(len(few.graph))) == 1 + 4
+    assert many.makespan_s > 3 * few.makespan_s
+
+
+def test_a_transposed_convolution_computes_what_its_counterpart_does() -> None:
+    transposed = exported(lambda: torch.nn.ConvTranspose2d(64, 128, 4, 2, 1), (8, 64, 32, 32))
+    counterpart = exported(lambda: torch.nn.Conv2d(128, 64, 4, 2, 1), (8, 128, 64, 64))
+    took = [read_exported(each, H200).graph.durations_s.sum() for each in (transposed, counterpart)]
+    assert took[0] == pytest.approx(took[1], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "tensors"),
+    [
+        (torch.matmul, torch.float64, 2),
+        (torch.baddbmm, torch.float16, 3),
+        (torch._int_mm, torch.int8, 2),
+        (lambda x, y: torch.tensordot(x, y, 1), torch.float16, 2),
+    ],
+)
+def test_products_are_limited_by_their_operations(function, dtype, tensors: int) -> None:
+    def shape(side: int) -> tuple[int, ...]:
+        return (1, side, side) if function is torch.baddbmm else (side, side)
+
+    few, many = (
+        of_function(function, *[shape(side)] * tensors, dtype=dtype).durations_s.sum()
+        for side in (4096, 8192)
+    )
+    assert many > 6 * few  # eight times as many operations, four times as many bytes
+
+
+def test_control_flow_is_refused() -> None:
+    def branch(x):
+        return torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: x + 1, (x,))
+
+    with pytest.raises(CostModelError, match="cond calls functions of its own"):
+        of_function(branch, (64, 64))
+
+
 def test_einsum_is_a_batched_product() -> None:
     class Sums(torch.nn.Module):
         def forward(self, x, y):

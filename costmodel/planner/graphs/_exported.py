@@ -39,13 +39,18 @@ DEFAULT_DEVICE = "NVIDIA H200"  # where most products were measured
 # Types of tensors, as traces call them.
 _TYPES = {"torch.float32": "float", "torch.float16": "c10::Half", "torch.bfloat16": "c10::BFloat16"}
 # What gives another view of a tensor, but does not say so.
-_VIEWS = ("_unsafe_view", "getitem", "dropout")
+_VIEWS = ("_unsafe_view", "getitem")
 # What reads, of its first tensor, as much as it returns.
 _GATHERS = ("embedding", "index", "index_select", "gather")
 # What FlashAttention 2 reaches of an H100's Tensor Cores (Shah et al., FlashAttention-3, 2024, section 1).
 _REACHED = 0.35
-# Products written in these are batched products and views.
-_WRITTEN_APART = ("aten.einsum.default", "aten.matmul.default")
+# Products, and which of their tensors is the first matrix; sizes or types of some are no workload of ours.
+_FIRST_MATRIX = {"mm": 0, "bmm": 0, "linear": 0, "_int_mm": 0, "_scaled_mm": 0, "addmm": 1, "baddbmm": 1}
+# Products written in these are products and views, and layers that recur have some for each step.
+_WRITTEN_APART = (
+    *("einsum", "matmul", "tensordot", "chain_matmul", "linalg_multi_dot"),
+    *("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell"),
+)
 _STEP = 8
 _HALF_BYTES = 2
 
@@ -60,7 +65,7 @@ class _Call(NamedTuple):
         after: Positions of the calls whose results it needs.
         moved_bytes: Bytes of the tensors that it reads and writes.
         flops: Operations, of what has no workload but is limited by them; else 0.
-        is_half: Whether Tensor Cores compute these.
+        is_half: Whether Tensor Cores compute these, as no number is longer than that.
     """
 
     name: str
@@ -199,7 +204,7 @@ def read_exported(
         sms: Number of SMs of the kernels. Default: the whole device.
 
     Raises:
-        CostModelError: Sizes are symbolic, no kernel runs, or the device has fewer SMs.
+        CostModelError: Sizes are symbolic, data decide what runs, nothing runs, or the device has fewer SMs.
     """
     known = LibraryLatencies(device or DEFAULT_DEVICE)
     on = known.on_device(sms)
@@ -255,7 +260,7 @@ def _calls(program: "ExportedProgram") -> Iterator[_Call]:
 
     try:
         table = default_decompositions()
-        apart = {each: table[each] for each in table if str(each) in _WRITTEN_APART}
+        apart = {each: table[each] for each in table if _short_name(each) in _WRITTEN_APART}
         with warnings.catch_warnings():  # PyTorch's own, of its parts
             warnings.simplefilter("ignore", FutureWarning)
             nodes = program.run_decompositions(apart).graph.nodes
@@ -266,6 +271,7 @@ def _calls(program: "ExportedProgram") -> Iterator[_Call]:
     makers: dict[Any, frozenset[int]] = {}  # of each node, the calls that it waits for
     count = 0
     for node in nodes:
+        _check_called(node)
         waits = frozenset().union(*(makers.get(each, frozenset()) for each in node.all_input_nodes))
         makers[node] = waits
         outputs = _tensors(node.meta.get("val"))
@@ -274,6 +280,23 @@ def _calls(program: "ExportedProgram") -> Iterator[_Call]:
         yield _call(node, outputs, tuple(sorted(waits)))
         makers[node] = frozenset((count,))
         count += 1
+
+
+def _check_called(node: "Node") -> None:
+    """Refuse operators that call functions, such as ``cond``, of which nobody knows how often they run."""
+    from torch._ops import HigherOrderOperator
+
+    if isinstance(node.target, HigherOrderOperator):
+        raise CostModelError(
+            f"A program must call operators alone, but {node.name} calls functions of its own: export the "
+            "model without control flow and without operators such as flex_attention, or in parts."
+        )
+
+
+def _short_name(target: Any) -> str:
+    """Of an operator, without its namespace and overload; empty of what is none."""
+    schema = getattr(target, "_schema", None)
+    return schema.name.partition("::")[2] if schema else ""
 
 
 def _call(node: "Node", outputs: list[Any], after: tuple[int, ...]) -> _Call:
@@ -286,10 +309,12 @@ def _call(node: "Node", outputs: list[Any], after: tuple[int, ...]) -> _Call:
             f"The sizes of a program must be numbers, but those of {node.name} are symbols: export it "
             "without dynamic shapes."
         )
-    short = name.partition("::")[2]
+    short = _short_name(node.target)
     read = sum(map(_bytes, inputs))
     if short in _GATHERS:
         read += sum(map(_bytes, outputs)) - _bytes(inputs[0])
+    if short == "embedding_bag":  # a row for each index
+        read += inputs[1].numel() * inputs[0].shape[-1] * inputs[0].element_size() - _bytes(inputs[0])
     found = find_workload(name, _as_recorded(given))
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return _Call(
@@ -299,7 +324,7 @@ def _call(node: "Node", outputs: list[Any], after: tuple[int, ...]) -> _Call:
         after,
         read + sum(map(_bytes, outputs)),
         _flops(short, inputs, outputs),
-        outputs[0].element_size() == _HALF_BYTES,
+        outputs[0].element_size() <= _HALF_BYTES or _is_narrow_product(short, inputs),
     )
 
 
@@ -308,8 +333,17 @@ def _is_view(node: "Node") -> bool:
     schema = getattr(node.target, "_schema", None)
     if schema is None:  # Python's own, such as taking an item
         return True
-    aliases = [each.alias_info for each in schema.returns]
-    return schema.name.partition("::")[2] in _VIEWS or any(each and not each.is_write for each in aliases)
+    if _short_name(node.target) in _VIEWS or _is_idle_dropout(node):
+        return True
+    return any(each.alias_info and not each.alias_info.is_write for each in schema.returns)
+
+
+def _is_idle_dropout(node: "Node") -> bool:
+    """Whether it is a dropout that drops nothing: written out it is a copy, but PyTorch runs no kernel."""
+    sources = node.meta.get("from_node") or []
+    while sources and str(sources[-1].target) != "aten.dropout.default":
+        sources = sources[-1].from_node
+    return bool(sources) and _short_name(node.target) == "clone"
 
 
 def _arguments(node: "Node") -> Mapping[str, Any]:
@@ -351,11 +385,20 @@ def _as_recorded(given: Mapping[str, Any]) -> Args:
     )
 
 
+def _is_narrow_product(name: str, inputs: list[Any]) -> bool:
+    """Whether it multiplies numbers that are shorter than their sums."""
+    return name in _FIRST_MATRIX and inputs[_FIRST_MATRIX[name]].element_size() <= _HALF_BYTES
+
+
 def _flops(name: str, inputs: list[Any], outputs: list[Any]) -> float:
-    """Operations of attention and of convolutions; 0 of all else."""
+    """Operations of attention, convolutions and products; 0 of all else."""
     if name == "scaled_dot_product_attention":
         query, key, value = inputs[:3]
         return float(2 * prod(query.shape[:-1]) * key.shape[-2] * (query.shape[-1] + value.shape[-1]))
-    if "conv" in name:
-        return float(2 * outputs[0].numel() * prod(inputs[1].shape[1:]))
+    if name.startswith("conv"):
+        # Transposed, each number of the input is multiplied by all weights of its channel.
+        spread = inputs[0] if "transpose" in name else outputs[0]
+        return float(2 * spread.numel() * prod(inputs[1].shape[1:]))
+    if name in _FIRST_MATRIX:
+        return float(2 * outputs[0].numel() * inputs[_FIRST_MATRIX[name]].shape[-1])
     return 0.0
