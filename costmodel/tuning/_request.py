@@ -6,6 +6,7 @@ from pathlib import Path
 
 from costmodel.arguments import (
     check_budgets,
+    check_kind,
     check_numbers,
     check_seed,
     check_share,
@@ -191,12 +192,11 @@ class Prior:
             those that were compiled, where these are more than are measured (see ``SearchSettings``). It is
             used on devices of the architectures that it learned from. None for that of ``pretrain``, on a GPU
             and for workloads that were not measured.
-
         first: Kernels to measure before what is proposed, such as the best on another device; not again where
-            the study has them.
+            the study has them, nor what is of no space that is searched.
 
     Raises:
-        CostModelError: Both a model and a history are given.
+        CostModelError: Both a model and a history are given, or ``first`` holds what is no kernel.
     """
 
     model: Model | Path | str | None = None
@@ -208,7 +208,12 @@ class Prior:
     first: tuple[Candidate, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that knowledge comes from one place."""
+        """Check that knowledge comes from one place, and kernels are some."""
+        check_kind(
+            "first", self.first, tuple | list, "a tuple of candidates, such as (result.best.candidate,)"
+        )
+        for each in self.first:
+            check_kind("first", each, Candidate, "candidates, such as (result.best.candidate,)")
         if self.model is not None and self.learn_from is not None:
             raise CostModelError("A model or a history must be given, but got both. Leave one of them out.")
 

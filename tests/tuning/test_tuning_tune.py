@@ -67,6 +67,14 @@ def test_all_that_is_measured_gives_the_best_of_all(dataset, latency_s):
     assert result.free_sms is None
 
 
+@pytest.mark.parametrize("first", [3, "best", ("best",), None])
+def test_kernels_to_measure_first_are_candidates(first):
+    with pytest.raises(
+        CostModelError, match=r"first must be .*candidates, such as \(result\.best\.candidate,\)"
+    ):
+        Prior(first=first)
+
+
 def test_progress_of_a_search_that_goes_on_counts_what_is_left(dataset, tmp_path, monkeypatch):
     totals = []
 
