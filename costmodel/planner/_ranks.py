@@ -104,10 +104,22 @@ def merge_ranks(recordings: Sequence[RecordedGraph]) -> RecordedGraph:
     )
     graph, starts_s = _with_arrivals(joined, starts_s, members)
     counts = sum((Counter(each.inspection.counts) for each in recordings), Counter())
-    unknown = _said_of_ranks(recordings)
+    unknown = [*_said_of_missing(recordings), *_said_of_ranks(recordings)]
     events = sum(each.inspection.events for each in recordings)
     inspection = Inspection(events, len(graph), dict(counts), (*unknown, *unmatched))
     return RecordedGraph(graph, starts_s, inspection)
+
+
+def _said_of_missing(recordings: Sequence[RecordedGraph]) -> list[str]:
+    """Say how many ranks have no trace here, of as many as the traces tell."""
+    size = max((each.world_size for each in recordings), default=0)
+    if size <= len(recordings):
+        return []
+    missing = size - len(recordings)
+    return [
+        f"{missing:,} of {size:,} ranks {'is' if missing == 1 else 'are'} missing: what others waited for "
+        f"{'it' if missing == 1 else 'them'} counts as moving data."
+    ]
 
 
 def _said_of_ranks(recordings: Sequence[RecordedGraph]) -> list[str]:

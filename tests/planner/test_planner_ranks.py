@@ -157,6 +157,31 @@ def test_what_is_found_in_every_rank_is_said_once(tmp_path: Path) -> None:
     assert said_of_two.startswith("rank 1, 2: ")
 
 
+@pytest.mark.parametrize("told", [1, "three", None, 2**80, 2.5])
+def test_a_number_of_ranks_that_says_nothing_is_passed_over(tmp_path: Path, told: object) -> None:
+    _write_ranks(tmp_path, EVEN)
+    _tell_ranks(tmp_path, told)
+    assert not [said for said in plan(tmp_path).inspection.unknown if "missing" in said]
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(3, "1 of 3 ranks is missing"), (1026, "1,024 of 1,026 ranks are")]
+)
+def test_ranks_without_a_trace_are_told(tmp_path: Path, size: int, said: str) -> None:
+    _write_ranks(tmp_path, EVEN)
+    assert "missing" not in CliRunner().invoke(app, ["plan", str(tmp_path)]).output
+    _tell_ranks(tmp_path, size)
+    assert plan(tmp_path).inspection.unknown[0].startswith(said)
+    assert said in CliRunner().invoke(app, ["plan", str(tmp_path)]).output
+
+
+def _tell_ranks(folder: Path, size: object) -> None:
+    """Let each trace tell how many ranks there are."""
+    for rank, file in enumerate(sorted(folder.iterdir())):
+        content = json.loads(file.read_text()) | {"distributedInfo": {"rank": rank, "world_size": size}}
+        file.write_text(json.dumps(content))
+
+
 def test_ranks_with_other_numbers_of_collectives_are_not_matched(tmp_path: Path) -> None:
     _write_ranks(tmp_path, EVEN)
     file = tmp_path / "rank1.json"

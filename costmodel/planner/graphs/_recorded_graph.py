@@ -95,6 +95,7 @@ class RecordedGraph:
         starts_s: ``(n,)`` recorded starts in seconds, relative to the first; NaN if not recorded.
         inspection: What was wrong with the file.
         rank: Of the process that was recorded, among those that work together; None if nobody knows.
+        world_size: How many work together; 0 if nobody knows.
         groups: Processes that do collectives together, by task: of each collective that says it.
     """
 
@@ -102,6 +103,7 @@ class RecordedGraph:
     starts_s: FloatArray
     inspection: Inspection
     rank: int | None = None
+    world_size: int = 0
     groups: dict[int, str] = field(default_factory=dict)
 
     @classmethod

@@ -60,7 +60,8 @@ def _read(path: Path, within: str) -> RecordedGraph:
             f"ProfilerActivity.CPU and ProfilerActivity.CUDA. {found_wrong}".rstrip()
         )
     found = keep_believed(find_links(tasks, tracks, findings), tasks, tracks.resolution_s, findings)
-    return replace(_recorded(tasks, found, findings, len(trace.events)), rank=trace.rank)
+    recorded = _recorded(tasks, found, findings, len(trace.events))
+    return replace(recorded, rank=trace.rank, world_size=trace.world_size)
 
 
 def _recorded(

@@ -133,12 +133,14 @@ class Trace(NamedTuple):
         devices: Its GPUs by number.
         has_host: Whether calls of the host can be among the events.
         rank: Of the process among those that work together; None if the file does not say it.
+        world_size: How many work together; 0 if the file does not say it.
     """
 
     events: list[Event]
     devices: dict[int, DeviceProperties]
     has_host: bool = True
     rank: int | None = None
+    world_size: int = 0
 
     def device(self, number: object) -> DeviceProperties:
         """Look up the GPU of a number; where kernels have other numbers, one that all GPUs are like.

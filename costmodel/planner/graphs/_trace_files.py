@@ -13,7 +13,7 @@ from costmodel.errors import CostModelError
 from costmodel.opening import Stream, open_unpacked
 from costmodel.planner.graphs._recorded_graph import FaultCounts
 from costmodel.planner.graphs._trace_databases import read_database
-from costmodel.planner.graphs._trace_events import DeviceProperties, Event, Trace, read_whole
+from costmodel.planner.graphs._trace_events import DeviceProperties, Event, Trace, read_count, read_whole
 from costmodel.planner.graphs._trace_tables import read_trace_table
 from costmodel.planner.graphs._trace_xla import is_of_xla, read_xla
 from costmodel.reading import refusing, say_looks
@@ -86,17 +86,21 @@ def _read_json(data: bytes, findings: FaultCounts) -> Trace:
         found = msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError):  # cut off, NaN, no UTF-8, or fields of other types: event by event
         text = data.decode("utf-8", errors="replace")
-        devices, ranks = _after(text, '"deviceProperties"', "["), _after(text, '"distributedInfo"', "{")
-        return Trace(list(_salvaged(text, findings)), _devices(devices), rank=_rank(ranks))
+        devices, told = _after(text, '"deviceProperties"', "["), _after(text, '"distributedInfo"', "{")
+        rank, ranks = _read_rank(told)
+        return Trace(list(_salvaged(text, findings)), _devices(devices), rank=rank, world_size=ranks)
     if isinstance(found, list):
         return Trace(found, {})
     if is_of_xla(found.traceEvents):
         return read_xla(data)
-    return Trace(found.traceEvents, _devices(found.deviceProperties), rank=_rank(found.distributedInfo))
+    rank, ranks = _read_rank(found.distributedInfo)
+    return Trace(found.traceEvents, _devices(found.deviceProperties), rank=rank, world_size=ranks)
 
 
-def _rank(found: Any) -> int | None:
-    return read_whole(found.get("rank")) if isinstance(found, dict) else None
+def _read_rank(found: Any) -> tuple[int | None, int]:
+    """Read which rank a file is of, and of how many."""
+    told = found if isinstance(found, dict) else {}
+    return read_whole(told.get("rank")), read_count(told.get("world_size"))
 
 
 def _devices(found: Any) -> dict[int, DeviceProperties]:
