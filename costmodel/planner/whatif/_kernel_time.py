@@ -28,7 +28,7 @@ _FEW_AT_ONCE = 2
 # cuBLAS's products of a matrix and up to sixteen vectors, whose warps wait for the memory.
 _OF_FEW_ROWS, _BUSY_WARPS_OF_FEW_ROWS = ("*gemmsn*",), 16.0
 # What of the work is the memory's, which all SMs share. On CUDA cores and of kinds: with the least error of
-# kernels in nine networks on 64 and 32 SMs (datasets/traces).
+# PyTorch's kernels in traced networks on 64 and 32 SMs (experiments/real_traces).
 _SATURATED_ON_CUDA_CORES, _SATURATED_ON_TENSOR_CORES, _SATURATED = 0.15, 0.45, 0.65
 # Convolutions of each channel by PyTorch's own kernels, which move data no more than they compute.
 _COMPUTING, _SATURATED_OF_COMPUTING = ("*conv_depthwise*",), 0.15
