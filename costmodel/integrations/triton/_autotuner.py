@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -160,7 +161,8 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
         """Return the config to launch now."""
         values, types = self._key(arguments)
         platform = self._find_platform()
-        key = (*((name, type(value), value) for name, value in values.items()), *types.items(), platform.name)
+        named = ((name, type(value), _known_again(value)) for name, value in values.items())
+        key = (*named, *types.items(), platform.name)
         if key not in self.cache:
             # Threads, each with a part of the device, may launch one kernel: only one of them times it.
             with self._lock:
@@ -387,3 +389,11 @@ class Autotuner(autotuner.Autotuner):  # type: ignore[misc]
                 duration=timed_s or None,
                 cache_hit=not timed_s,
             )
+
+
+def _known_again(value: Any) -> Any:
+    """Return a value of the key, or what equals itself in its place: NaN does not, alone or in a tuple."""
+    if isinstance(value, tuple):
+        return tuple(map(_known_again, value))
+    is_other = isinstance(value, Number) and value != value  # noqa: PLR0124 (what NaN alone is)
+    return (type(value), str(value)) if is_other else value
