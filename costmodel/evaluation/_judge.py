@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from costmodel.arrays import FloatArray, Positions
 from costmodel.dataset.splits._folds import select_whole_device
@@ -17,6 +17,7 @@ from costmodel.errors import CostModelError
 from costmodel.evaluation._sides import NOVELTY
 from costmodel.learners._base import Prediction
 from costmodel.learners._metrics import (
+    check_columns,
     covered,
     expected_log_excess,
     expected_n_eps,
@@ -61,21 +62,25 @@ def judge_random(latency_s: FloatArray) -> dict[str, Any]:
 
 
 def judge(
-    prediction: Prediction, latency_s: FloatArray, first: NDArray[np.intp] | None = None
+    prediction: Prediction, latency_s: ArrayLike, first: NDArray[np.intp] | None = None
 ) -> dict[str, Any]:
     """One task's results for configs chosen by a prediction, after those that the model lists first.
 
     Configs with the same score count as in random order, see ``tie_groups``. A choice that fails
     scores 0 and has infinite regret, but it is found out before it is ever used: the log excess is that of
     the first choice that runs, as it is for a choice at random.
+
+    Raises:
+        InvalidArgumentError: See ``tie_groups``, or no latency is finite.
     """
+    _, seconds = check_columns(score=prediction.score, latency_s=latency_s)
     by = prediction.score if first is None else listed_first(prediction.score, first)
     return {
-        **{f"score_at_{k}": score_at_k(by, latency_s, k) for k in KS},
-        "regret_error": regret_error(by, latency_s),
-        "n_eps": ranked_n_eps(by, latency_s, EPS),
-        "log_excess": log_excess(by, latency_s),
-        **judge_latency(prediction, latency_s),
+        **{f"score_at_{k}": score_at_k(by, seconds, k) for k in KS},
+        "regret_error": regret_error(by, seconds),
+        "n_eps": ranked_n_eps(by, seconds, EPS),
+        "log_excess": log_excess(by, seconds),
+        **judge_latency(prediction, seconds),
     }
 
 

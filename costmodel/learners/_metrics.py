@@ -2,7 +2,8 @@
 
 Higher ``*_score`` is better, lower ``*_error`` is better. For equal predictions, a metric is the exact
 expectation over all orders of these configs, so that no rule can profit from the order of a file. Coverage
-and width of intervals are meaningful together only: an interval from 0 to infinity covers everything.
+and width of intervals are meaningful together only: an interval from 0 to infinity covers everything. An
+``ArrayLike`` may be a list, or a column of a table.
 
 Notations:
     n: configs of the task.
@@ -14,12 +15,52 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from costmodel.arguments import check_whole
 from costmodel.arrays import FloatArray, Positions
+from costmodel.errors import InvalidArgumentError, shorten
 
 
-def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> Iterator[FloatArray]:
+def check_columns(**given: ArrayLike) -> list[FloatArray]:
+    """Take arguments that are like arrays as ``(n,)`` numbers, one of each for a config.
+
+    Raises:
+        InvalidArgumentError: One is no list of numbers, they are of several lengths, or there is no config.
+    """
+    arrays = [_as_numbers(name, value) for name, value in given.items()]
+    shapes = [array.shape for array in arrays]
+    if len({*shapes}) > 1 or arrays[0].ndim != 1 or not arrays[0].size:
+        raise InvalidArgumentError(
+            f"{' and '.join(given)} must have one shape (n,), with n of at least 1, "
+            f"but got {' and '.join(map(str, shapes))}."
+        )
+    return arrays
+
+
+def check_seconds(**given: FloatArray) -> None:
+    """Check that each is seconds, of which none is negative or NaN; inf for a config that failed."""
+    for name, seconds in given.items():
+        if not (seconds >= 0.0).all():
+            wrong = int(np.argmin(seconds >= 0.0))
+            raise InvalidArgumentError(
+                f"{name} must be seconds, inf where a config failed, but got {seconds[wrong]} at {wrong}."
+            )
+
+
+def _as_numbers(name: str, value: ArrayLike) -> FloatArray:
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "biufO":
+            return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidArgumentError(
+        f"{name} must be a list or an array of numbers, but got {shorten(repr(value))}."
+    )
+
+
+def tie_groups(predicted_score: ArrayLike, latency_s: ArrayLike) -> Iterator[FloatArray]:
     """Latencies of the configs with the same prediction, best predicted first; few of them are looked at.
 
     Args:
@@ -27,18 +68,15 @@ def tie_groups(predicted_score: FloatArray, latency_s: FloatArray) -> Iterator[F
         latency_s: ``(n,)`` seconds; inf for a config that failed.
 
     Raises:
-        ValueError: The shapes differ, or a prediction is NaN.
+        InvalidArgumentError: The shapes differ or are empty, or something is NaN.
     """
-    if predicted_score.shape != latency_s.shape or predicted_score.ndim != 1:
-        raise ValueError(
-            "predicted_score and latency_s must have one shape (n,), "
-            f"but got {predicted_score.shape} and {latency_s.shape}"
-        )
-    if np.isnan(predicted_score).any():
-        raise ValueError(f"predicted_score must not be NaN, but got {np.isnan(predicted_score).sum()} NaN")
-    order = np.argsort(-predicted_score, kind="stable")
-    ranked = predicted_score[order]
-    ordered, cuts = latency_s[order], (np.flatnonzero(ranked[1:] != ranked[:-1]) + 1).tolist()
+    by, seconds = check_columns(predicted_score=predicted_score, latency_s=latency_s)
+    check_seconds(latency_s=seconds)
+    if np.isnan(by).any():
+        raise InvalidArgumentError(f"predicted_score must not be NaN, but got {np.isnan(by).sum()} NaN.")
+    order = np.argsort(-by, kind="stable")
+    ranked = by[order]
+    ordered, cuts = seconds[order], (np.flatnonzero(ranked[1:] != ranked[:-1]) + 1).tolist()
     return (ordered[start:end] for start, end in pairwise([0, *cuts, len(order)]))
 
 
@@ -74,18 +112,17 @@ def score(latency_s: FloatArray) -> FloatArray:
     return best_latency(latency_s) / latency_s
 
 
-def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> float:
+def score_at_k(predicted_score: ArrayLike, latency_s: ArrayLike, k: int) -> float:
     """Return best latency / best latency of the k configs predicted best; 0 if all of these fail.
 
     With fewer than k configs all are chosen, and the result is 1.
 
     Raises:
-        ValueError: ``k < 1``, no latency is finite, or see ``tie_groups``.
+        InvalidArgumentError: ``k`` is no whole number from 1, no latency is finite, or see ``tie_groups``.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, but got {k}")
+    k, tied = check_whole("k", k, 1), tie_groups(predicted_score, latency_s)
     best, chosen_s = best_latency(latency_s), np.inf
-    for tied_s in tie_groups(predicted_score, latency_s):
+    for tied_s in tied:
         if tied_s.size > k:
             fastest_s = np.minimum(chosen_s, np.sort(tied_s))
             return float((is_fastest(tied_s.size, k) * best / fastest_s).sum()) if k else best / chosen_s
@@ -93,16 +130,17 @@ def score_at_k(predicted_score: FloatArray, latency_s: FloatArray, k: int) -> fl
     return 1.0
 
 
-def regret_error(predicted_score: FloatArray, latency_s: FloatArray) -> float:
+def regret_error(predicted_score: ArrayLike, latency_s: ArrayLike) -> float:
     """Return latency of the config predicted best / best latency - 1; inf if that config may fail.
 
     Raises:
         ValueError: No latency is finite, or see ``tie_groups``.
     """
-    return float(next(tie_groups(predicted_score, latency_s)).mean()) / best_latency(latency_s) - 1.0
+    first = next(tie_groups(predicted_score, latency_s))
+    return float(first.mean()) / best_latency(latency_s) - 1.0
 
 
-def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
+def log_excess(predicted_score: ArrayLike, latency_s: ArrayLike) -> float:
     """Return ``log(first that runs / best)`` of configs tried in the order of their predictions.
 
     Raises:
@@ -114,7 +152,7 @@ def log_excess(predicted_score: FloatArray, latency_s: FloatArray) -> float:
     return float(np.log(first / best).mean())
 
 
-def ranked_n_eps(predicted_score: FloatArray, latency_s: FloatArray, eps: float) -> float:
+def ranked_n_eps(predicted_score: ArrayLike, latency_s: ArrayLike, eps: float) -> float:
     """Return the number of measurements in predicted order until one is within ``eps`` of the best.
 
     With g configs of equal prediction, h of them within ``eps``, it takes ``(g + 1) / (h + 1)`` measurements.
@@ -148,22 +186,29 @@ def n_eps(ordered_latency_s: FloatArray, eps: float, best_s: float | None = None
     return float(hits[0] + 1) if hits.size else float("inf")
 
 
-def relative_error(predicted_s: FloatArray, latency_s: FloatArray) -> float:
-    """Return the median of |predicted / measured - 1| over the configs that ran; NaN if none ran."""
-    ran = np.isfinite(latency_s)
-    errors = np.abs(predicted_s[ran] / latency_s[ran] - 1.0)
+def relative_error(predicted_s: ArrayLike, latency_s: ArrayLike) -> float:
+    """Return the median of |predicted / measured - 1| over the configs that ran; NaN if none ran.
+
+    Raises:
+        InvalidArgumentError: The shapes differ or are empty, or something is NaN or negative.
+    """
+    predicted, measured = check_columns(predicted_s=predicted_s, latency_s=latency_s)
+    check_seconds(predicted_s=predicted, latency_s=measured)
+    ran = np.isfinite(measured)
+    errors = np.abs(predicted[ran] / measured[ran] - 1.0)
     return float(np.median(errors)) if errors.size else float("nan")
 
 
-def best_latency(latency_s: FloatArray) -> float:
+def best_latency(latency_s: ArrayLike) -> float:
     """Return the lowest latency of a task.
 
     Raises:
-        ValueError: No latency is finite.
+        InvalidArgumentError: No latency is finite.
     """
-    best = float(latency_s.min(initial=np.inf))
+    seconds = _as_numbers("latency_s", latency_s)
+    best = float(seconds.min(initial=np.inf))
     if not np.isfinite(best):
-        raise ValueError(f"at least one latency must be finite, but got none in {latency_s.size}")
+        raise InvalidArgumentError(f"at least one latency must be finite, but got none in {seconds.size}.")
     return best
 
 
@@ -236,14 +281,19 @@ def covered(low_s: FloatArray, high_s: FloatArray, latency_s: FloatArray) -> NDA
     return np.asarray((low_s <= latency_s) & (latency_s <= high_s) & np.isfinite(latency_s))
 
 
-def coverage_score(low_s: FloatArray, high_s: FloatArray, latency_s: FloatArray) -> float:
+def coverage_score(low_s: ArrayLike, high_s: ArrayLike, latency_s: ArrayLike) -> float:
     """Return the share of configs that ran with latency within their interval; NaN if none ran.
 
     Intervals of level 0.9 are calibrated if the share is 0.9. If it is higher, they are too wide; if lower,
-    too narrow.
+    too narrow. An end that is NaN covers nothing.
+
+    Raises:
+        InvalidArgumentError: The shapes differ or are empty, or a latency is NaN or negative.
     """
-    ran = np.isfinite(latency_s)
-    return float(covered(low_s, high_s, latency_s)[ran].mean()) if ran.any() else float("nan")
+    low, high, measured = check_columns(low_s=low_s, high_s=high_s, latency_s=latency_s)
+    check_seconds(latency_s=measured)
+    ran = np.isfinite(measured)
+    return float(covered(low, high, measured)[ran].mean()) if ran.any() else float("nan")
 
 
 def median_width(low_s: FloatArray, high_s: FloatArray) -> float:

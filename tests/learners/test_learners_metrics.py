@@ -2,12 +2,15 @@ import math
 from itertools import combinations, pairwise, permutations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from costmodel.learners import relative_error, score_at_k
+from costmodel.errors import CostModelError
+from costmodel.evaluation import judge
+from costmodel.learners import Prediction, coverage_score, relative_error, score_at_k
 from costmodel.learners._metrics import (
     budget_gap_error,
     expected_log_excess,
@@ -109,11 +112,56 @@ def test_score_at_k_grows_with_k_and_ends_at_one(task) -> None:
 
 @pytest.mark.parametrize(
     ("predicted", "k", "message"),
-    [([0.0, 1.0], 0, "k must be at least 1"), ([0.0], 1, "one shape"), ([0.0, np.nan], 1, "must not be NaN")],
+    [
+        ([0.0, 1.0], 0, "k must be a whole number"),
+        ([0.0], 1, "one shape"),
+        ([0.0, np.nan], 1, "must not be NaN"),
+    ],
 )
 def test_score_at_k_refuses(predicted, k, message) -> None:
     with pytest.raises(ValueError, match=message):
         score_at_k(np.array(predicted), np.array([1.0, 2.0]), k)
+
+
+def _of_public_metrics(first, latency):
+    """Every public metric of a prediction, or of the low ends of intervals, and latencies."""
+    yield lambda: score_at_k(first, latency, 1)
+    yield lambda: relative_error(first, latency)
+    yield lambda: coverage_score(first, first, latency)
+    yield lambda: judge(Prediction(first), latency)["score_at_1"]
+
+
+@pytest.mark.parametrize(
+    "make", [list, tuple, pd.Series, lambda values: pd.Series(values, dtype="Float64"), np.float32]
+)
+def test_public_metrics_take_whatever_is_like_an_array(make) -> None:
+    first, latency = [1.0, 2.0, 3.0], [2.0, 4.0, INF]
+    expected = [call() for call in _of_public_metrics(np.array(first), np.array(latency))]
+    assert [call() for call in _of_public_metrics(make(first), make(latency))] == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "latency"),
+    [
+        ([1.0, 2.0], [1.0]),
+        ([1.0], [1.0, 2.0]),
+        ([], []),
+        (1.0, 1.0),
+        ([[1.0]], [[1.0]]),
+        ([1.0], [float("nan")]),
+        ([1.0], [-1.0]),
+        (["a"], [1.0]),
+        (["1"], ["1"]),
+        ([1.0, [2.0]], [1.0, 2.0]),
+        (None, [1.0]),
+        ([1.0], 5),
+        ([1j], [1.0]),
+    ],
+)
+def test_public_metrics_refuse_in_a_sentence(first, latency) -> None:
+    for call in _of_public_metrics(first, latency):
+        with pytest.raises(CostModelError, match=r"must .*, but got .*\.$"):
+            call()
 
 
 @given(tasks(most=5))
