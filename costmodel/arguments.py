@@ -1,10 +1,11 @@
 """Checks of what callers give, made before any work: a wrong seed must not end a search after an hour."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from types import UnionType
+from typing import Any
 
 from costmodel.errors import InvalidArgumentError, shorten
 
@@ -75,6 +76,27 @@ def check_kind(name: str, value: object, kind: type | UnionType, what: str) -> N
     """
     if not isinstance(value, kind):
         raise InvalidArgumentError(f"{name} must be {what}, but got {shorten(repr(value))}.")
+
+
+def check_items(name: str, value: object, kind: type | UnionType, what: str) -> tuple[Any, ...]:
+    """Check that an argument is several values of a type, in a list or the like, and give them in a tuple.
+
+    Args:
+        name: Name of the argument.
+        value: What was given.
+        kind: Type of each of the values.
+        what: What they must be, as a user would say it, such as ``measurements``.
+
+    Raises:
+        InvalidArgumentError: It cannot be iterated, or something in it is of another type.
+    """
+    is_several = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    items = tuple(value) if is_several else (value,)
+    wrong = [each for each in items if not isinstance(each, kind)]
+    if wrong or not is_several:
+        got = shorten(repr(wrong[0] if wrong else value))
+        raise InvalidArgumentError(f"{name} must be a list of {what}, but got {got}.")
+    return items
 
 
 def check_texts(name: str, value: object) -> tuple[str, ...]:

@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optuna.distributions import CategoricalDistribution
 
 import costmodel
 from costmodel import CostModelError, Device, Platform, Workload
-from costmodel.collector import ServiceWatch, campaign_status, find_campaign
+from costmodel.collector import ReplayRunner, ServiceWatch, campaign_status, find_campaign
 from costmodel.dataset import CardHeader, examine, export_dataset, merge_datasets
-from costmodel.records import Config, RecordStore, forget_records, read_records
+from costmodel.records import Candidate, Config, RecordStore, forget_records, read_records
+from costmodel.search import DeclaredSpace, Pool
 from costmodel.serving import check_tables, load_serving_tables, serve_tables
 from costmodel.testing import gpu_landscape
 from costmodel.tracking import MlflowTracker
@@ -22,6 +24,9 @@ WORKLOAD = "matmul-m16-n1024-k1024"
 GPU = Device("a GPU", "cuda", "sm_90", 132, 1500.0)
 SIZES = {"m": 1, "n": 1, "k": 1}
 HEADER = CardHeader(title="t", summary="s", method="m", limits="l", licence="CC-BY-4.0", citation="c")
+KERNEL, HERE = Candidate(Workload.parse(WORKLOAD), "a", Config({"a": 1})), Platform(GPU, "whole", 132, 132)
+TILE = CategoricalDistribution([8, 16])
+SPACE: dict[str, Any] = {"name": "a", "parameters": {"a": TILE}}
 MINE = {"name": "a", "kind": "cuda", "architecture": "", "sms": 3, "clock_mhz": 1.0}
 
 # By what is called with what else: an argument, and what it must not be.
@@ -73,6 +78,16 @@ WRONG: tuple[tuple[Callable[..., Any], dict[str, Any], str, tuple[Any, ...]], ..
     (forget_records, {"store": "none.jsonl"}, "older_than", (5, "1 day")),
     (RecordStore, {}, "path", (5, None, NUL, HALF)),
     (lambda path: list(read_records(path)), {}, "path", (5, None, NUL, HALF)),
+    (ReplayRunner, {}, "measurements", (5, None, [5], "x", {}, object())),
+    (ReplayRunner, {"measurements": []}, "machine_code", (5, "x", [])),
+    (Pool, {}, "candidates", (5, None, [5], "x", {}, [])),
+    (lambda platform: Pool([KERNEL], platform), {}, "platform", (5, None, "x")),
+    (lambda columns: Pool([KERNEL], HERE, columns=columns), {}, "columns", (5, [5])),
+    (DeclaredSpace, SPACE, "name", (5, None, LONG)),
+    (DeclaredSpace, SPACE, "parameters", (5, None, [5], "x", {}, {"a": 5}, {5: TILE})),
+    (DeclaredSpace, SPACE, "when", (5, "x", {"a": 5}, {"a": ("a", 5)}, {"a": (5, [1])})),
+    (DeclaredSpace, SPACE, "constraints", (5, None, [5], "x", len)),
+    (DeclaredSpace, SPACE, "platforms", (5, None, [5], "x", GPU)),
     (list_kernels, {}, "families", (5, [5], NUL)),
     (serve_tables, {"model": "none", "device": "H200"}, "triton", (5, "latest", b"3.6.0")),
     (serve_tables, {"model": "none", "device": "H200"}, "tokens", (1.5, [0], "8")),

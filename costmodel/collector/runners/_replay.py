@@ -6,6 +6,7 @@ The idea is Kernel Tuner's simulation mode (van Werkhoven, 2019, doi:10.1016/j.f
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from costmodel.arguments import check_items, check_kind
 from costmodel.collector.runners._base import Runner
 from costmodel.errors import CostModelError, did_you_mean
 from costmodel.kernels._machine_code import MachineCode
@@ -30,14 +31,18 @@ class ReplayRunner(Runner):
         machine_code: What a compiler made of the kernels, by candidate id. Default: nothing is known of it.
 
     Raises:
-        CostModelError: If no measurement was made alone, or the measurements are of several devices.
+        CostModelError: Something is no measurement, none was made alone, or the measurements are of several devices.
     """
 
     def __init__(
         self, measurements: Iterable[Measurement], machine_code: Mapping[str, MachineCode] | None = None
     ) -> None:
+        check_kind("machine_code", machine_code, Mapping | None, "machine code by candidate id")
         self._machine_code = machine_code or {}
-        self._recorded = {m.key: m for m in measurements if not m.co_runners}
+        given: tuple[Measurement, ...] = check_items(
+            "measurements", measurements, Measurement, "measurements"
+        )
+        self._recorded = {m.key: m for m in given if not m.co_runners}
         platforms = {m.platform.platform_id: m.platform for m in self._recorded.values()}
         devices = {platform.device.name: platform.device for platform in platforms.values()}
         if len(devices) != 1:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from optuna.distributions import (
     distribution_to_json,
 )
 
-from costmodel.arguments import check_text
+from costmodel.arguments import check_items, check_kind, check_text
 from costmodel.arrays import FloatArray
 from costmodel.errors import CostModelError, InvalidArgumentError, InvalidConfigError
 from costmodel.kernels._design_space import MOST_CHANGES
@@ -87,10 +87,14 @@ class DeclaredSpace(SearchSpace):
         platforms: Sequence[Platform] = (_ANYWHERE,),
     ) -> None:
         self.name = check_text("the name of a space", name)
-        self.platforms = tuple(platforms)
+        self.platforms: tuple[Platform, ...] = check_items("platforms", platforms, Platform, "platforms")
+        check_kind("parameters", parameters, Mapping, "distributions by the name of a parameter")
+        check_kind("when", when, Mapping | None, "conditions by the name of a parameter")
         self._parameters = dict(parameters)
         self._when = dict(when or {})
-        self._constraints = tuple(constraints)
+        self._constraints: tuple[Constraint, ...] = check_items(
+            "constraints", constraints, Callable, "functions of a config"
+        )
         _check(self._parameters, self._when)
         self._workload = Workload(f"declared.{content_id(name)}", {}, "")
 
@@ -285,6 +289,7 @@ def _is_condition(condition: object) -> bool:
         isinstance(condition, Sequence)
         and not isinstance(condition, str)
         and len(condition) == 2
+        and isinstance(condition[1], Collection)
         and not isinstance(condition[1], str)
     )
 

@@ -8,8 +8,9 @@ import numpy as np
 from optuna import Trial
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
+from costmodel.arguments import check_items, check_texts
 from costmodel.arrays import FloatArray
-from costmodel.errors import CostModelError
+from costmodel.errors import CostModelError, InvalidArgumentError
 from costmodel.features._extract import extract
 from costmodel.features._table import in_columns
 from costmodel.kernels._machine_code import MachineCode
@@ -55,24 +56,26 @@ class Pool(SearchSpace):
             candidates.
 
     Raises:
-        ValueError: There are no candidates or no platforms, or two candidates have the same decisions.
+        InvalidArgumentError: There are no candidates or no platforms, something is none, or two candidates have the same decisions.
     """
 
     def __init__(
         self, candidates: Sequence[Candidate], *platforms: Platform, columns: Sequence[str] | None = None
     ) -> None:
-        self.candidates = tuple(candidates)
-        self.platforms = platforms
-        self._columns = columns
+        self.candidates: tuple[Candidate, ...] = check_items(
+            "candidates", candidates, Candidate, "candidates"
+        )
+        self.platforms: tuple[Platform, ...] = check_items("platforms", platforms, Platform, "platforms")
+        self._columns = None if columns is None else check_texts("columns", columns)
         self._names = sorted({name for c in self.candidates for name in c.config.decisions})
         self._params = [self._encode(c.config) for c in self.candidates]
         self._positions = {self._key(params): i for i, params in enumerate(self._params)}
         self._rows = {c.config.config_id: i for i, c in enumerate(self.candidates)}
         if not platforms or not self.candidates or len(self._positions) < len(self.candidates):
-            raise ValueError(
+            raise InvalidArgumentError(
                 "a pool must hold one or more candidates with distinct decisions on one or more platforms, "
                 f"but got {len(self.candidates)} candidates with {len(self._positions)} distinct ones on "
-                f"{len(platforms)} platforms"
+                f"{len(platforms)} platforms."
             )
 
     def __len__(self) -> int:
