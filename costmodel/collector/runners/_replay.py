@@ -31,7 +31,7 @@ class ReplayRunner(Runner):
         machine_code: What a compiler made of the kernels, by candidate id. Default: nothing is known of it.
 
     Raises:
-        CostModelError: Something is no measurement, none was made alone, or the measurements are of several devices.
+        CostModelError: Something is no measurement, none was made alone, or they are of several devices.
     """
 
     def __init__(

@@ -56,7 +56,8 @@ class Pool(SearchSpace):
             candidates.
 
     Raises:
-        InvalidArgumentError: There are no candidates or no platforms, something is none, or two candidates have the same decisions.
+        InvalidArgumentError: There are no candidates or no platforms, one is none, or two candidates
+            have the same decisions.
     """
 
     def __init__(
