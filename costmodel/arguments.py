@@ -78,7 +78,7 @@ def check_kind(name: str, value: object, kind: type | UnionType, what: str) -> N
         raise InvalidArgumentError(f"{name} must be {what}, but got {shorten(repr(value))}.")
 
 
-def check_items(name: str, value: object, kind: type | UnionType, what: str) -> tuple[Any, ...]:
+def check_items(name: str, value: Any, kind: type | UnionType, what: str) -> tuple[Any, ...]:
     """Check that an argument is several values of a type, in a list or the like, and give them in a tuple.
 
     Args:

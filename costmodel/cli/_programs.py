@@ -68,6 +68,7 @@ def rank_kernels(
     """Print the configs of each kernel that a program launches, by what is read of them."""
     _check_installed()
     from costmodel.integrations.triton._apart import DEFAULT_DEVICE, rank_program
+    from costmodel.products._model import meant_gpu
     from costmodel.records._device_table import find_device
     from costmodel.transfer._read_ranker import LEARNED_ARCHITECTURE
 
@@ -80,7 +81,7 @@ def rank_kernels(
     print_line(
         "Times are relative to the mean of a kernel's configs; nine in ten are between those in brackets."
     )
-    gpu = find_device(device or DEFAULT_DEVICE)
+    gpu = find_device(meant_gpu(device or DEFAULT_DEVICE))
     if gpu.architecture != LEARNED_ARCHITECTURE:
         print_line(
             f"The model of configs learned from an H100. How well it orders them on the {gpu.name} was not "

@@ -59,10 +59,11 @@ def show(
     Examples:
     - `costmodel devices show "H100 SXM" --sms 32`
     """
+    from costmodel.products._model import meant_gpu
     from costmodel.records._device_table import find_entry
     from costmodel.records._peak_rates import peak_rates
 
-    entry = find_entry(name, own)
+    entry = find_entry(name if own else meant_gpu(name), own)
     rates = peak_rates(entry.device, sms)
     _print_entry(entry, rates)
     write_json(json, {**msgspec.structs.asdict(entry), "granted": rates})

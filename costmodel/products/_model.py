@@ -157,3 +157,19 @@ def predict_seconds(
         .predict(check_product(product), kernels, sms, device, sizes_known=sizes_known)
         .seconds
     )
+
+
+def meant_gpu(name: str) -> str:
+    """Return the name of a GPU whose products were measured where a name may mean one; else the name.
+
+    Of several devices that people call alike, such as an H100, that is the one that predictions know best.
+
+    Example:
+        >>> meant_gpu("h100"), meant_gpu("H100 PCIe"), meant_gpu("A100")
+        ('NVIDIA H100 80GB HBM3', 'H100 PCIe', 'A100')
+    """
+    known: list[str] = shipped_products().devices.tolist()
+    try:
+        return find_among(name, known, "measured")
+    except CostModelError:
+        return name

@@ -80,15 +80,15 @@ def _to_decision(name: object, value: object) -> Decision:
     if isinstance(name, str) and is_text(name):
         if isinstance(value, str) and is_text(value):
             return value
-        if isinstance(value, Integral) and not isinstance(value, bool):
+        if isinstance(value, Integral):  # True as 1: files hold no other
             return int(value)
-        if isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value):
+        if isinstance(value, Real) and math.isfinite(value):
             return float(value)
         if isinstance(value, list | tuple) and all(isinstance(each, Integral) for each in value):
             return tuple(map(int, value))
     raise InvalidArgumentError(
         "A config must give each parameter, by a text, a text, a finite number or whole factors, but got "
-        f"{shorten(repr(name))}: {shorten(repr(value))}. Write 1 for True, and a text for anything else."
+        f"{shorten(repr(name))}: {shorten(repr(value))}. Write a text for anything else."
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from costmodel.arguments import check_path, check_text, check_whole, check_wholes
 from costmodel.errors import CostModelError, did_you_mean, shorten
 from costmodel.files import make_folder, write_whole
+from costmodel.products._model import meant_gpu
 from costmodel.reading import is_file, read_bytes, read_json
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Device, check_sms
@@ -197,7 +198,7 @@ def serve_tables(  # noqa: PLR0913 (what is asked for, all but two with defaults
     counts = sorted(set(check_wholes("tokens", tokens, 1)))
     check_whole("tensor_parallel", tensor_parallel, 1)
     check_whole("expert_parallel", expert_parallel, 1)
-    gpu = find_device(device)
+    gpu = find_device(meant_gpu(device))
     if sms is not None:
         check_sms(gpu, sms)
     served = read_served_model(

@@ -177,7 +177,9 @@ def _platform_of(
 ) -> Platform:
     """Return where a kernel is expected to run."""
     if device is not None:
-        return part_of(find_device(device), sms)
+        from costmodel.products._model import meant_gpu
+
+        return part_of(find_device(meant_gpu(device)), sms)
     if runner is not None:
         return part_of(runner.platform().device, sms)
     known = [each.device for each in read_devices() if each.device.architecture == architecture]

@@ -78,3 +78,12 @@ def test_wrong_input_is_told_in_one_line(arguments: list[str], message: str) -> 
     assert result.exit_code == 2
     assert result.stderr.startswith(message)
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["H100", "h100", "NVIDIA_H100"])
+def test_of_several_gpus_of_a_name_the_one_that_was_measured_is_shown(name: str) -> None:
+    shown = costmodel("show", name)
+    assert shown.exit_code == 0
+    assert "NVIDIA H100 80GB HBM3" in shown.stdout
+    other = costmodel("show", "H100 PCIe")
+    assert "NVIDIA H100 PCIe" in other.stdout

@@ -25,6 +25,13 @@ def nvrtc() -> None:
         pytest.skip(f"needs NVRTC: {error}")
 
 
+@pytest.mark.parametrize("name", ["H100", "h100", "NVIDIA H100"])
+def test_a_kernel_is_checked_for_the_h100_that_predictions_know(nvrtc: None, name: str) -> None:
+    for named in (name, "H100 PCIe"):
+        result = costmodel("check", OWN / "vector_add", "--device", named, "--configs", 1)
+        assert result.exit_code == 0, result.output
+
+
 def test_list_shows_what_ships_and_what_is_given(tmp_path: Path) -> None:
     file = tmp_path / "kernels.json"
     result = costmodel("list", OWN / "reduction", OWN / "vector_add", "--json", file)

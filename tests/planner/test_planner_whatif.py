@@ -688,3 +688,11 @@ def test_no_order_of_transforms_makes_a_circle(
 def test_a_what_if_that_is_written_wrongly_is_refused(trace: KernelGraph, text: str, message: str) -> None:
     with pytest.raises(CostModelError, match=message):
         [change(trace) for change in parse_what_if(text)]
+
+
+@pytest.mark.parametrize("name", ["H100", "h100", "NVIDIA_H100"])
+def test_of_several_devices_of_a_name_the_one_that_was_measured_is_meant(name: str) -> None:
+    assert parse_what_if(f"device={name}") == parse_what_if("device=NVIDIA H100 80GB HBM3")
+    assert parse_what_if("device=H100 PCIe") != parse_what_if(f"device={name}")
+    with pytest.raises(CostModelError, match="It may be"):
+        parse_what_if("device=A100")

@@ -53,11 +53,16 @@ def test_a_config_comes_back_from_a_store_as_it_was_given(tmp_path: Path, given:
     assert list(read_records(tmp_path / "a.jsonl")) == [record]
 
 
-@pytest.mark.parametrize("value", [math.nan, -math.inf, True, np.True_, None, {}, (1, 2.5), "\ud800", b"x"])
+@pytest.mark.parametrize("value", [math.nan, -math.inf, np.True_, None, {}, (1, 2.5), "\ud800", b"x"])
 def test_what_no_file_holds_is_no_decision(value: Any) -> None:
     """JSON writes NaN, infinity and None alike, and no reader takes them for a decision."""
     with pytest.raises(CostModelError, match="A config must give each parameter, by a text, a"):
         Config({"a": value})
+
+
+def test_true_is_kept_as_the_number_that_files_hold() -> None:
+    kept = Config({"a": True, "b": False}).decisions
+    assert [(type(value), value) for value in kept.values()] == [(int, 1), (int, 0)]
 
 
 def test_a_parameter_is_called_by_a_text() -> None:

@@ -22,6 +22,7 @@ from costmodel.integrations.triton._reading import ReadRequest, read_configs
 from costmodel.integrations.triton._running import ProgramLaunch, TimeLimit, nothing_launched, run_answered
 from costmodel.kernels._read_facts import Reading
 from costmodel.kernels.triton.proposing._uses import find_uses
+from costmodel.products._model import meant_gpu
 from costmodel.records._device_table import find_device
 from costmodel.records._platform import Platform, part_of
 from costmodel.threads import cpu_threads
@@ -36,7 +37,7 @@ def rank_here(
     file: Path, device: str, sms: int | None, workers: int | None, limit: TimeLimit | None = None
 ) -> list[RankedKernel]:
     """Do what ``rank_program`` does, in this process."""
-    platform = part_of(find_device(device), sms)
+    platform = part_of(find_device(meant_gpu(device)), sms)
     if platform.device.kind != "cuda":
         raise CostModelError(
             f"Configs are read for GPUs of NVIDIA, but {platform.device.name} is none. `costmodel devices "

@@ -5,7 +5,6 @@ Each operator becomes a kernel, as PyTorch runs it without a compiler. Views bec
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,10 +20,10 @@ from costmodel.planner.graphs._kernel_class import KernelKind, class_of_call
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
 from costmodel.planner.graphs._trace_events import Args
 from costmodel.planner.graphs._trace_kernels import find_workload
-from costmodel.products._model import ProductModel, shipped_products
+from costmodel.products._model import ProductModel, meant_gpu, shipped_products
 from costmodel.products._product import Kernel, Product
 from costmodel.products._workload import find_product
-from costmodel.records._device_table import find_among, find_device
+from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import hypothetical
 from costmodel.records._peak_rates import peak_rates
 from costmodel.records._platform import Device
@@ -97,7 +96,7 @@ class LibraryLatencies(Latencies):
     """
 
     def __init__(self, device: Device | str = DEFAULT_DEVICE) -> None:
-        self.device = device if isinstance(device, Device) else _find_device(device)
+        self.device = device if isinstance(device, Device) else find_device(meant_gpu(device))
         if self.device.kind != "cuda":
             raise CostModelError(
                 f"PyTorch's calls are predicted on GPUs of NVIDIA, but {self.device.name} is none. "
@@ -147,14 +146,6 @@ class LibraryLatencies(Latencies):
         except CostModelError:  # of a GPU of which too little is known
             return None
         return best.latency_s, best.low_s or best.latency_s, best.high_s or best.latency_s
-
-
-def _find_device(name: str) -> Device:
-    """A GPU by its name; one of several that the name may mean is the one whose products were measured."""
-    known: list[str] = shipped_products().devices.tolist()
-    with suppress(CostModelError):
-        name = find_among(name, known, "measured")
-    return find_device(name)
 
 
 def _product_of(workload: Workload) -> Product | None:

@@ -159,13 +159,15 @@ def _shipped() -> "Latencies":
 
 
 def _device(recorded: str, value: str) -> Transform:
+    from costmodel.products._model import meant_gpu
+
     first, *others = value.split("+")
-    named = [] if ":" in first else [first]
+    named = [] if ":" in first else [meant_gpu(first)]
     changes = dict(_change(each) for each in (others if named else [first, *others]))
     if not value:
         raise ValueError(value)
     if not recorded:  # that of the graph, which is not known yet
-        return OnDevice(None, find_device(first) if named else None, changes=tuple(changes.items()))
+        return OnDevice(None, find_device(named[0]) if named else None, changes=tuple(changes.items()))
     device = find_device(named[0] if named else recorded)
     return OnDevice(find_device(recorded), hypothetical(device, **changes) if changes else device)
 

@@ -93,7 +93,10 @@ class DeclaredSpace(SearchSpace):
         self._parameters = dict(parameters)
         self._when = dict(when or {})
         self._constraints: tuple[Constraint, ...] = check_items(
-            "constraints", constraints, Callable, "functions of a config"
+            "constraints",
+            constraints,
+            Callable,  # type: ignore[arg-type]
+            "functions of a config",
         )
         _check(self._parameters, self._when)
         self._workload = Workload(f"declared.{content_id(name)}", {}, "")
