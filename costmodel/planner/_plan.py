@@ -25,6 +25,7 @@ from costmodel.planner.graphs._trace import read_kineto
 from costmodel.planner.whatif._parse import Transform, parse_what_if
 from costmodel.planner.whatif._profiler import without_profiler
 from costmodel.planner.whatif._scale import OnDevice, recorded_device
+from costmodel.products._model import meant_gpu
 from costmodel.reading import detect, is_folder
 from costmodel.records._device_table import find_device
 from costmodel.records._hypothetical import Sweep, sweep_devices
@@ -347,7 +348,7 @@ def sweep_plan(  # noqa: PLR0913 (settings, most with defaults)
     chosen = [Sweep.parse(each) if isinstance(each, str) else each for each in sweeps]
     base = plan(model, first, within=within, measured_s=measured_s, sms=sms, latencies=latencies)
     start = base.before.graph
-    named = find_device(device) if isinstance(device, str) and device else device
+    named = find_device(meant_gpu(device)) if isinstance(device, str) and device else device
     recorded = named if isinstance(named, Device) else recorded_device(start)
     changes, made = zip(*sweep_devices(recorded, chosen), strict=True)
     found = [plan(start, [*first, OnDevice(recorded, each)]) for each in made]

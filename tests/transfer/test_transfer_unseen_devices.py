@@ -17,7 +17,7 @@ from costmodel.testing import LANDSCAPE_DEVICE, gpu_landscape
 from costmodel.transfer.models._conformal import Conformal
 from costmodel.transfer.models._residual import Residual
 from costmodel.transfer.models._unseen_devices import UnseenDevices
-from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning
+from costmodel.transfer.prediction._devices import UnmeasuredDeviceWarning, device_named
 from costmodel.tuning import train
 
 pytestmark = pytest.mark.white_box
@@ -171,3 +171,10 @@ def test_intervals_of_gpus_never_measured_are_neither_blind_nor_endless() -> Non
     # By workloads alone: .05 to 1 within, .72 on average, and up to 1e15 wide.
     assert np.mean(inside) > 0.85, inside
     assert max(width) < 3000, width
+
+
+def test_of_several_devices_of_a_name_the_one_that_ships_measured_is_meant() -> None:
+    assert device_named("h100", ()).name == "NVIDIA H100 80GB HBM3"
+    assert device_named("H100 PCIe", ()).name == "NVIDIA H100 PCIe"
+    other = structs.replace(LANDSCAPE_DEVICE, name="NVIDIA H100 PCIe")
+    assert device_named("h100", [other]) == other  # what was learned from comes first

@@ -17,6 +17,7 @@ from costmodel.planner.graphs._kernel_graph import (
     TaskKind,
 )
 from costmodel.planner.graphs._recorded_graph import Inspection, RecordedGraph
+from costmodel.products._model import meant_gpu
 from costmodel.reading import Finite, Whole32, detect, is_file, read_json
 from costmodel.records._device_table import find_device
 from costmodel.records._workload import Workload
@@ -98,7 +99,7 @@ def read_graph(path: Path | str) -> RecordedGraph:
     found: JsonGraph = read_json(path, JsonGraph, what, remedy="Correct it.")
     graph = graph_of(found.tasks, str(path))
     return RecordedGraph.unrecorded(
-        graph.assuming(device=find_device(found.device)) if found.device else graph
+        graph.assuming(device=find_device(meant_gpu(found.device))) if found.device else graph
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from costmodel.decoding import convert
 from costmodel.errors import CostModelError
 from costmodel.kernels.metaschedule._estimate import estimate_launches
+from costmodel.products._model import meant_gpu
 from costmodel.reading import read_toml, refusing
 from costmodel.records._candidate import Candidate, config_batches
 from costmodel.records._device_table import find_among, find_device
@@ -47,7 +48,7 @@ def device_named(name: str | None, learned: Sequence[Device]) -> Device:
     with suppress(CostModelError):
         return by_name[find_among(name, by_name, "one that was learned from")]
     try:
-        return find_device(name)
+        return find_device(meant_gpu(name))
     except CostModelError as error:
         raise CostModelError(
             f"{error} You can describe your own device as a table [device] in a TOML file for `--own`, or "
