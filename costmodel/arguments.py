@@ -1,6 +1,7 @@
 """Checks of what callers give, made before any work: a wrong seed must not end a search after an hour."""
 
 from collections.abc import Iterable, Mapping
+from math import inf
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -149,9 +150,8 @@ def check_number(name: str, value: object, least: float = 0.0, most: float = 1e1
         return value
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:  # type: ignore[operator]
-        raise InvalidArgumentError(
-            f"{name} must be a number from {least:g} to {most:g}, but got {shorten(repr(value))}."
-        )
+        limits = "" if least == -inf and most == inf else f" from {least:g} to {most:g}"
+        raise InvalidArgumentError(f"{name} must be a number{limits}, but got {shorten(repr(value))}.")
     return float(value)  # type: ignore[arg-type]
 
 

@@ -37,6 +37,7 @@ class WorkerJobs(WorkerPlugin):  # type: ignore[misc]
     def setup(self, worker: Worker) -> None:
         """Start with no processes."""
         self.processes = JobProcesses(worker.state.nthreads, Path(worker.local_directory))
+        self._tasks = worker.state.tasks
         self._running: dict[Any, Future[Any]] = {}
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
@@ -52,6 +53,9 @@ class WorkerJobs(WorkerPlugin):  # type: ignore[misc]
             Reschedule: The job was cancelled; a task that is wanted all the same runs elsewhere.
         """
         self._running[key] = job
+        # It may have been cancelled before this: then no transition follows that would end its process.
+        if (task := self._tasks.get(key)) is None or task.state == "cancelled":
+            job.cancel()
         try:
             yield
         except CancelledError as error:

@@ -150,7 +150,7 @@ def test_a_file_that_does_not_grow_or_holds_no_latencies_is_named(tmp_path: Path
         ({"may_lose": float("inf")}, "may_lose must be above 0 and finite, but got inf"),
         ({"window": 298}, "window must be at least 299 requests, as fewer give no p99, but got 298"),
         ({"longest_pause_s": -1.0}, "longest_pause_s must be above 0"),
-        ({"silence_s": float("nan")}, "silence_s must be above 0"),
+        ({"silence_s": float("nan")}, "silence_s must be a number, but got nan"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, float], said: str) -> None:

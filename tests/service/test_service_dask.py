@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from costmodel.collector import EngineLostError
 from costmodel.collector._engine import WorkerDiedError
 from costmodel.errors import CostModelError
 from costmodel.service import DaskEngine, open_engine
+from costmodel.service._cluster import JobProcesses
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -187,3 +189,28 @@ def test_jobs_run_on_a_scheduler_that_was_started_again() -> None:
         assert isinstance(waiting.exception(600), EngineLostError)
         with in_threads(int(cluster.scheduler_address.rpartition(":")[2])):
             assert engine.submit(divmod, 7, 2).result(600) == (3, 1)
+
+
+def test_a_job_that_is_cancelled_as_its_worker_begins_holds_up_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    submit = JobProcesses.of
+
+    def slowly(processes: JobProcesses, resources: tuple[str, ...]) -> Any:
+        begun.set()
+        assert cancelled.wait(600)
+        return submit(processes, resources)
+
+    monkeypatch.setattr(JobProcesses, "of", slowly)
+    with in_threads() as cluster, DaskEngine(cluster) as engine:
+        unwanted = [
+            engine.submit(time.sleep, 600) for _ in range(sum(each.slots for each in engine.workers()))
+        ]
+        assert begun.wait(600)
+        tasks = next(iter(cluster.workers.values())).state.tasks
+        assert all(each.cancel() for each in unwanted)
+        while any(task.state == "executing" for task in list(tasks.values())):
+            time.sleep(0.01)
+        cancelled.set()
+        assert engine.submit(divmod, 7, 2).result(30) == (3, 1)
