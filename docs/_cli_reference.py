@@ -45,5 +45,5 @@ def _table(parameters: list[Any], context: Any) -> str:
 
 
 def _cell(text: str) -> str:
-    """One line, in which a bar ends no cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """One line, in which a bar ends no cell, and brackets behind others make no link."""
+    return " ".join(text.split()).replace("|", "\\|").replace("][", "]\\[")
