@@ -21,7 +21,7 @@ KEYWORDS, MANY_PARAMETERS = 10, 15
 
 # The most modules of this package that a fresh interpreter may have loaded after a statement.
 LOADED = {
-    "from costmodel.integrations.triton import autotune": 40,
+    "from costmodel.integrations.triton import autotune": 43,
     "from costmodel.integrations.inductor import compile": 50,
     "from costmodel import load_dispatch_table": 25,
     "from costmodel import load_dataset; load_dataset('h100-sm-budgets')": 40,
