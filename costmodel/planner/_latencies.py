@@ -75,15 +75,15 @@ class KernelTable:
         Returns:
             The kernel with its latency; None if no kernel is known on this number of SMs.
         """
-        here = _between(self.latency_s, self.sms, sms)
-        there = here if chosen_for is None else _between(self.latency_s, self.sms, chosen_for)
+        here = between_sms(self.latency_s, self.sms, sms)
+        there = here if chosen_for is None else between_sms(self.latency_s, self.sms, chosen_for)
         known = np.isfinite(here) & np.isfinite(there)
         if not known.any():
             return None
         kernel = int(np.argmin(np.where(known, there, np.inf)))
         latency = float(here[kernel])
         low, high = (
-            float(_between(each, self.sms, sms)[kernel]) if each is not None else latency
+            float(between_sms(each, self.sms, sms)[kernel]) if each is not None else latency
             for each in (self.low_s, self.high_s)
         )
         return KernelLatency(self.candidate_ids[kernel], latency, low, high)
@@ -138,8 +138,14 @@ class FirstKnown(Latencies):
         return next((table for table in found if table is not None), None)
 
 
-def _between(table: FloatArray, sms: tuple[int, ...], asked: int) -> FloatArray:
-    """``(kernels,)`` seconds on so many SMs; NaN outside of what is known."""
+def between_sms(table: FloatArray, sms: tuple[int, ...], asked: int) -> FloatArray:
+    """Interpolate ``(kernels,)`` seconds on so many SMs: their log is linear in the log of the SMs.
+
+    Args:
+        table: ``(kernels, numbers of SMs)`` seconds.
+        sms: The numbers of SMs, ascending.
+        asked: Number of SMs; outside of those known the result is NaN.
+    """
     if asked in sms:
         column: FloatArray = table[:, sms.index(asked)]
         return column

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
-from math import ceil, exp, inf, isfinite, log
+from math import ceil, inf, isfinite
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -50,10 +50,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
         Beyond the fewest or the most SMs that were recorded, the work spreads over SMs evenly.
         """
-        known = sorted(self.sm_latency)
+        from costmodel.planner._latencies import between_sms  # loads pandas, which files of nodes go without
+
+        known = tuple(sorted(self.sm_latency))
         nearest = min(max(sms, known[0]), known[-1])
-        times = [log(self.sm_latency[each]) for each in known]
-        return exp(float(np.interp(log(nearest), np.log(known), times))) * nearest / sms
+        recorded = np.array([[self.sm_latency[each] for each in known]])
+        return float(between_sms(recorded, known, nearest)[0]) * nearest / sms
 
 
 class PlacementDevice(msgspec.Struct, frozen=True, kw_only=True):
